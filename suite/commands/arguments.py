@@ -6,12 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.launch.launcher import Launch
+    from suite.common.run_config import LaunchConfig
     from suite.results.price import Prices
     from suite.results.views.section import View
 
@@ -171,7 +170,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
     add(named, "--hostfile FILE", "the same from a file: one machine a line")
 
 
-def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> Launch | None:
+def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> LaunchConfig | None:
     """Return the machines of a command line; None for this machine. Raises ValueError for a contradiction."""
     if not hasattr(args, "hosts"):
         return None
@@ -187,10 +186,10 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
 
     if by == "slurm" and not in_allocation(variables):
         raise ValueError("--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b")
-    from suite.config.options import LaunchConfig
+    from suite.common.run_config import LaunchConfig
 
     hosts = [args.hosts] if args.hosts else []
-    return asdict(LaunchConfig(by=by, hosts=hosts, hostfile=args.hostfile))
+    return LaunchConfig(by=by, hosts=hosts, hostfile=args.hostfile)
 
 
 def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str]:

@@ -53,6 +53,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     """
     from suite.common import registry
     from suite.common.paths import log_root
+    from suite.common.run_config import EnvironmentConfig, RunConfig
     from suite.environments import environment
     from suite.machine import devices
     from suite.plan.settings import Impossible, auto_environment, choose_device, cores_per_device
@@ -65,9 +66,9 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     try:
         gpu_count = len(devices.gpus()) if device != "cpu" else 0
         device = device if device != "auto" else ("cuda" if gpu_count else "cpu")
-        config = {"device": device, "gpus": args.gpus or gpu_count or 1, "nodes": 1, "oversubscribe": False}
+        config = RunConfig(device=device, gpus=args.gpus or gpu_count or 1)
         device, fitting = choose_device(config, "demo", framework, (), lacking.append)
-        cores_per_device({**fitting, "cpu": {"cores_per_device": 1}}, device, (), lacking.append)
+        cores_per_device(fitting, device, (), lacking.append)
     except ValueError:  # a GPU that does not answer: `examine` says which one
         device = "cuda"
     for error in lacking:
@@ -75,7 +76,9 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
         problems.append(impossible("devices", text, do))
     count = args.gpus or gpu_count or 1
     try:
-        env = environment.resolve({"name": args.environment}, auto_environment(framework, device, (), count))
+        env = environment.resolve(
+            EnvironmentConfig(name=args.environment), auto_environment(framework, device, (), count)
+        )
     except ValueError as error:
         problems.append(warning("environment", str(error), "runs in it are refused until then"))
     allowed = devices.cpu_cores()

@@ -20,6 +20,7 @@ from suite import __version__
 from suite.common import conf, registry
 from suite.common.conf import CONF
 from suite.common.paths import expand_user
+from suite.common.run_config import RunConfig
 from suite.common.study import StudyCell
 from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
@@ -36,7 +37,7 @@ from workloads.api.yaml_files import read_yaml
 class Composed:
     """One job as Hydra composed it."""
 
-    config: dict[str, Any]
+    config: RunConfig
     typed: tuple[str, ...]
     """What the command line set, `key=value` each, and where own files are."""
     cell: StudyCell | None = None
@@ -175,7 +176,7 @@ def _sweep(
     workloads = _prepare(words, True, composer)
     swept = _gpus_first(_swept(words))
     config = composer.compose([f"{key}={values[0]}" for key, values in swept], workloads)
-    added, note = default_gpus(dict(swept), config)
+    added, note = default_gpus(dict(swept), RunConfig.from_mapping(config))
     swept = _gpus_first([*_swept(added), *swept])
     grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
     jobs = [_job(one, plugin_names, composer, workloads) for one in grid]
@@ -216,16 +217,17 @@ def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[s
 
 def _job(words: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()) -> Composed:
     """One job. Raises ValueError for a value of a file that is not allowed, as for one that is typed."""
-    config = composer.compose(words, workloads or _prepare(words, False, composer))
-    if config["sweep"]["limit"] != overrides.limit(words):
+    plain = composer.compose(words, workloads or _prepare(words, False, composer))
+    config = RunConfig.from_mapping(plain)
+    if config.sweep.limit != overrides.limit(words):
         raise ValueError("sweep.limit: set in a file, which is read too late; type sweep.limit=N")
-    if _texts(config["plugins"]) != plugin_names:
+    if _texts(config.plugins) != plugin_names:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
-    name = str(config["workload"]["name"])
+    name = config.workload_name
     registry.load_workload(name)
-    for key, value in _leaves(config):
+    for key, value in _leaves(plain):
         if value is not None and not key.endswith(".name"):
             overrides.check_key(key, value, [name])
     return Composed(config, tuple(words))

@@ -13,9 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from suite.common import conf, registry
 from suite.common.conf import CONF
+from suite.common.run_config import RunConfig
 from suite.config import overrides
 from suite.config.keys import GROUPS
-from suite.config.options import SuiteConfig
 from suite.config.own_files import look_first
 from workloads.api import OPTION_GROUPS, option_keys, untyped
 
@@ -82,9 +82,9 @@ def _options(workload: str) -> type:
 
 @functools.lru_cache(maxsize=1)  # Hydra keeps what it was told last
 def _tell(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
-    """Store SuiteConfig with the keys that these `Options` have outside `workload` (null: the default of each), and `nodes`:
+    """Store RunConfig with the keys that these `Options` have outside `workload` (null: the default of each), and `nodes`:
     group, name, and a workload's own `Options`."""
-    schema: DictConfig = OmegaConf.structured(SuiteConfig)
+    schema: DictConfig = OmegaConf.structured(RunConfig)
     for kind in kinds:
         for key, item in option_keys(kind).items():
             if key.partition(".")[0] in OPTION_GROUPS:

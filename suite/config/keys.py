@@ -8,8 +8,8 @@ from dataclasses import Field
 from typing import Any
 
 from suite.common import conf, registry
+from suite.common.run_config import RunConfig, known_fields, subgroup
 from suite.common.study import SIZES, study_names
-from suite.config.options import SuiteConfig, known_fields, subgroup
 from workloads.api import OPTION_GROUPS, kind_of, option_keys, rounds
 
 GROUPS = ("workload", "framework", "profile", "environment", "system")
@@ -57,7 +57,7 @@ def group_choices(group: str) -> list[str]:
     return sorted({*conf.files(group), *(registry.names(entry_points[group]) if group in entry_points else ())})
 
 
-def suite_keys(kind: Any = SuiteConfig, prefix: str = "") -> dict[str, Field[Any]]:
+def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
     """The keys that every workload has, but for those that choose a file: `gpus`, `cpu.cores_per_device`, …"""
     keys: dict[str, Field[Any]] = {}
     for name, item in known_fields(kind).items():

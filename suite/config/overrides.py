@@ -16,9 +16,9 @@ from hydra.errors import HydraException
 
 from suite.common import registry
 from suite.common.registry import not_allowed
+from suite.common.run_config import RunConfig, SweepConfig, known_fields
 from suite.config import hints, keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
-from suite.config.options import SuiteConfig, SweepConfig, known_fields
 from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
@@ -44,8 +44,8 @@ _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
 """What the optimizer of a hyperparameter set is called, here and elsewhere."""
 _MOST_ASKED_FOR = 10**9
 """Highest limit that is suggested."""
-_PATHS = ("output", "backbone.weights", "launch.hostfile", "launch.data", "launch.logs")
-_LISTS = ("launch.hosts", "launch.sbatch", "launch.node_selector")
+_PATHS = ("output", "backbone.weights", "launch.hostfile", "launch.kubernetes.data", "launch.kubernetes.logs")
+_LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selector")
 
 
 def in_full(argument: str) -> str:
@@ -90,7 +90,7 @@ def check_form(arguments: Sequence[str]) -> None:
                 f"{ascii(argument)[1:-1][:80]}: line ends and control characters are in no setting; leave them out"
             )
         key, equals, value = argument.lstrip("-").partition("=")
-        fields = known_fields(SuiteConfig)
+        fields = known_fields(RunConfig)
         if argument.startswith("-") and key.partition(".")[0] in fields:
             default = "true" if key in fields and kind_of(fields[key]) == "bool" else "VALUE"
             typed = value if equals else following if following and "=" not in following else default
@@ -230,7 +230,7 @@ def _check_offered(argument: str, key: str) -> None:
 
 def check_root(key: str) -> None:
     """Raise ValueError for a key whose first word is none of the suite's: `worklod`. No workload need be known."""
-    roots = [*GROUPS, *known_fields(SuiteConfig), "study", "hydra"]
+    roots = [*GROUPS, *known_fields(RunConfig), "study", "hydra"]
     _check_offered(key, key.lstrip("+~"))
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(

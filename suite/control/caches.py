@@ -19,18 +19,19 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import psutil
 
 from suite.common.registry import load_dataset
+from suite.common.run_config import SystemConfig
 from workloads import files
 
 COMMAND_SECONDS = 600.0
@@ -102,12 +103,12 @@ class Cleared(NamedTuple):
     """The data set as the run is going to read it."""
 
 
-def clear(system: Mapping[str, Any], dataset: str, folder: str) -> tuple[bool, str]:
+def clear(system: SystemConfig, dataset: str, folder: str) -> tuple[bool, str]:
     """Clear caches; see `clear_and_watch`. Returns its first two results."""
     return clear_and_watch(system, dataset, folder)[:2]
 
 
-def clear_and_watch(system: Mapping[str, Any], dataset: str, folder: str) -> Cleared:
+def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
     """Clear caches as the `system.*` settings say, else drop the files of the data set from the page cache.
 
     Args:
@@ -125,8 +126,8 @@ def clear_and_watch(system: Mapping[str, Any], dataset: str, folder: str) -> Cle
         paths = recipe.files(Path(folder))
         os.sync()  # what is not on disk yet stays in memory, whoever asks
     found = Files(folder, paths)
-    command = list(system.get("cache_clear_command") or ())
-    if command or system.get("drop_caches"):
+    command = list(system.cache_clear_command)
+    if command or system.drop_caches:
         found.look()
         states = DataStates(found.sample())
         if command:
@@ -294,9 +295,11 @@ def _file_system(path: str) -> str:
 
 
 def main() -> int:
-    """As the module says."""
+    """Clear the caches for the JSON request in the first argument, and print the result of `clear` as JSON."""
     try:
-        print(json.dumps(clear(**json.loads(sys.argv[1]))))
+        request = json.loads(sys.argv[1])
+        cleared = clear(SystemConfig(**request["system"]), request["dataset"], request["folder"])
+        print(json.dumps(cleared))
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -134,7 +134,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         if kubernetes.is_meant(request.jobs):
             return _said(kubernetes.hand_over(arguments, request.jobs, output), console)
         if submits(configs):
-            if first["dry_run"]:
+            if first.dry_run:
                 return _dry_run(request, output, console, None, submitted=True)
             if (error := refused(request, plans_for_slurm(request, output), here=False)) is not None:
                 raise error
@@ -145,11 +145,11 @@ def _run_command(arguments: Sequence[str]) -> int:
             agents = agents_of(configs)
             if agents is not None:
                 machines.callback(agents.close)
-            if first["dry_run"]:
+            if first.dry_run:
                 return _dry_run(request, output, console, agents)
             jobs, cells = checked_jobs(request, output, console, agents)
             with output_locked(output) as check_output:
-                check_folders(jobs, bool(first["resume"]), output, arguments)
+                check_folders(jobs, bool(first.resume), output, arguments)
                 record_command(output, arguments)
                 if cells:
                     write_study(output, cells)
@@ -199,7 +199,7 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
     `earlier`: plans of the same jobs, of which those are made again that had to wait for their data.
     """
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
-    if first["resume"] and first["output"] is None:
+    if first.resume and first.output is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     versions = environment.Descriptions()
     plans = [
@@ -217,7 +217,8 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
     """Plans on a login node: what the machine itself lacks in devices and memory is in nobody's way."""
     jobs = [
-        replace(one, config={**one.config, "device": "cuda"}) if needs_gpus(one.config) else one for one in request.jobs
+        replace(one, config=replace(one.config, device="cuda")) if needs_gpus(one.config) else one
+        for one in request.jobs
     ]
     plans = planned(replace(request, jobs=tuple(jobs)), output, None)
     elsewhere = (Missing, TooLarge)
@@ -231,14 +232,14 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     alone = error is not None and len(plans) == 1  # the error says all that is in its way
     shown_plans = [one._replace(findings=()) for one in plans] if alone else plans
     names = [job_name(one) for one in request.jobs]
-    full = request.jobs[0].config["dry_run"] == dry_run.FULL
+    full = request.jobs[0].config.dry_run == dry_run.FULL
     for line in dry_run.lines(list(zip(names, shown_plans, strict=True)), output, submitted, full):
         console.print(escape(as_typed(line)), soft_wrap=True)
     if error is not None:
         raise error
     jobs = [one.job for one in plans if one.job is not None]
     _refuse_equal(jobs, output)
-    check_folders(jobs, bool(request.jobs[0].config["resume"]), output, request.arguments)
+    check_folders(jobs, bool(request.jobs[0].config.resume), output, request.arguments)
     largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
     for line in _preflight(largest, agents) if largest and not submitted else ():
         _warn(console, as_typed(line))
@@ -354,7 +355,7 @@ def check_folders(jobs: Sequence[Job], resume: bool, output: Path, arguments: Se
 
 def _output(composed: Composed) -> Path:
     """The folder of the command's runs. Raises ValueError for one that is none, or would end with another run."""
-    given = composed.config["output"]
+    given = composed.config.output
     if given is None:
         stamp, again = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 1
         output = log_root() / stamp
@@ -377,8 +378,8 @@ def job_name(composed: Composed) -> str:
     """Folder name: workload, framework, profile, devices, then what else the command line sets, or tells cells apart."""
     config = composed.config
     words = composed.overrides if composed.cell is None else composed.cell.texts
-    kinds = (config["workload"]["name"], config["framework"]["name"], config["profile"]["name"])
-    return named(*kinds, config["gpus"], config["device"], words)
+    kinds = (config.workload_name, config.framework.name, config.profile.name)
+    return named(*kinds, config.gpus, config.device, words)
 
 
 def run_jobs(
@@ -468,7 +469,7 @@ def _cleared(job: Job, console: Console, agents: Agents | None) -> tuple[bool, c
     if agents is not None:
         cleared, lines = agents.clear(job)
     else:
-        cleared, line, states = caches.clear_and_watch(job.cache_clear, settings.dataset, settings.data_dir)
+        cleared, line, states = caches.clear_and_watch(job.system, settings.dataset, settings.data_dir)
         lines = [line] if line else []
     for line in lines:
         _warn(console, line)

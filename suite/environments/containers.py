@@ -16,11 +16,11 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from suite.common.paths import expand_user
+from suite.common.run_config import EnvironmentConfig
 from suite.environments.answers import Answer, answer, last_line
 from suite.launch.known import tuning_variables
 from suite.launch.worker_env import inherited_variables
@@ -106,16 +106,16 @@ def container_name(run: str, process: str) -> str:
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
 
-def from_config(config: Mapping[str, Any], gpus: bool, tell: Callable[[str], object]) -> Container:
+def from_config(config: EnvironmentConfig, gpus: bool, tell: Callable[[str], object]) -> Container:
     """The container that `environment.*` asks for, looked for: what is in the way is said now, not after a clock has started.
 
     Containers that earlier runs left here are ended, of which `tell` hears. Raises ValueError in one line.
     """
-    program, image = str(config["name"]), str(config.get("image") or "")
+    program, image = config.name, config.image or ""
     if not image:
         example = {"apptainer": "/path/of/image.sif", "enroot": "/path/of/image.sqsh"}.get(program, "NAME:TAG")
         raise ValueError(f"environment={program} needs an image; type environment.image={example}")
-    mounts, options = (tuple(map(str, config.get(key) or ())) for key in ("mounts", "options"))
+    mounts, options = (tuple(map(str, values)) for values in (config.mounts, config.options))
     for mount in map(Mount.read, mounts):
         if not Path(mount.source).exists():
             raise ValueError(f"environment.mounts: {mount.source} does not exist here")

@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import nearest
+from suite.common.run_config import EnvironmentConfig
 from suite.common.typed import as_typed
 from suite.environments import containers, locks, venvs
 from suite.environments.answers import answer, last_line
@@ -104,7 +105,7 @@ class Environment:
 
 
 def resolve(
-    config: Mapping[str, Any],
+    config: EnvironmentConfig,
     framework_default_name: str,
     device: str = "cpu",
     tell: Callable[[str], object] = LOG.warning,
@@ -121,19 +122,17 @@ def resolve(
     Raises:
         ValueError: an unknown name, a venv or an image that does not exist, or keys that do not fit together.
     """
-    name = str(config.get("name") or "auto")
-    prefix = tuple(str(word) for word in config.get("argv_prefix") or ())
-    path_map = {str(host): str(inside) for host, inside in (config.get("path_map") or {}).items()}
-    python = config.get("python")
+    name, python = config.name, config.python
+    prefix = tuple(str(word) for word in config.argv_prefix)
+    path_map = {str(host): str(inside) for host, inside in config.path_map.items()}
     if name in containers.PROGRAMS:
-        container = containers.from_config({**config, "name": name}, device == "cuda", tell)
+        container = containers.from_config(config, device == "cuda", tell)
         return Environment(name, prefix, str(python or "python3"), path_map, container=container)
     for key in ("image", "mounts", "options"):
-        if config.get(key):
-            raise ValueError(
-                f"environment.{key}={config[key]} needs environment={', '.join(containers.PROGRAMS[:-1])} or "
-                f"{containers.PROGRAMS[-1]}, found environment.name={name}"
-            )
+        value = getattr(config, key)
+        if value:
+            programs = f"{', '.join(containers.PROGRAMS[:-1])} or {containers.PROGRAMS[-1]}"
+            raise ValueError(f"environment.{key}={value} needs environment={programs}, found environment.name={name}")
     if name == "custom":
         if not python:
             raise ValueError(
@@ -148,8 +147,8 @@ def resolve(
         _check_name(name)
     if name == "current":
         return Environment(name, prefix, sys.executable, path_map)
-    python = _venv_python(name, tell)
-    return Environment(name, (*prefix, *libraries_of(name, python)), str(python), path_map)
+    venv_python = _venv_python(name, tell)
+    return Environment(name, (*prefix, *libraries_of(name, venv_python)), str(venv_python), path_map)
 
 
 def libraries_of(name: str, python: Path) -> tuple[str, ...]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Launch = Mapping[str, Any]
-"""`launch.*` of a configuration."""
+from suite.common.run_config import LaunchConfig
 
 
 @dataclass(frozen=True)
@@ -15,11 +14,11 @@ class Launcher:
     """A way to start agents. A package brings one under the entry-point group `suite.launchers`: then it is `launch=NAME`."""
 
     name: str
-    machines: Callable[[Launch, Mapping[str, str]], list[str]]
+    machines: Callable[[LaunchConfig, Mapping[str, str]], list[str]]
     """(`launch.*`, environment variables) to all machines that it may take, in order. Raises ValueError."""
-    words: Callable[[str, Launch, Sequence[str]], list[str]]
+    words: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
     """(machine, `launch.*`, the agent's command) to the argv that runs it there, with the argv's own input and output."""
-    ending: Callable[[str, Launch, Mapping[str, Any]], list[str]] = lambda name, launch, facts: []
+    ending: Callable[[str, LaunchConfig, Mapping[str, Any]], list[str]] = lambda name, launch, facts: []
     """(machine, `launch.*`, the agent's facts) to the argv that ends it without its help; empty: there is none."""
     has: str = "{} named"
     """How many machines it has, in words."""

@@ -6,13 +6,14 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from suite import __version__
 from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.labels import Label, LabelKind, profile_label
 from suite.common.registry import not_allowed
+from suite.common.run_config import RunConfig, SystemConfig
 from suite.common.runspec import RunSpec
 from suite.common.source_code import expected_digest, files_unlike_commit
 from suite.common.study import StudyCell
@@ -28,7 +29,7 @@ from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.plausible import check_workload
 from suite.plan.schedule import schedule_note
-from suite.plan.settings import Config, Impossible, Missing, auto_environment, resolve_settings, visible_gpus
+from suite.plan.settings import Impossible, Missing, auto_environment, resolve_settings, visible_gpus
 from workloads.api import Deviation, DeviationCode, Facts, Settings, Workload
 from workloads.api.deviations import data_deviation
 
@@ -46,7 +47,7 @@ class Job:
     fixed_seed: int | None
     framework: Framework
     environment: Environment
-    cache_clear: Config
+    system: SystemConfig
 
     def run(self, index: int, cache_cleared: bool) -> RunSpec:
         """The spec of run `index`, with a seed of its own.
@@ -138,7 +139,7 @@ class _Findings(list[ValueError]):
 
 
 def plan(
-    config: Config,
+    config: RunConfig,
     name: str = "",
     output: Path | None = None,
     plugins: Sequence[Plugin] = (),
@@ -156,18 +157,18 @@ def plan(
     findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
         workload, framework = kinds(config)
-        taken = tuple(hosts[: config["nodes"]])
+        taken = tuple(hosts[: config.nodes])
         settings = resolve_settings(config, workload, framework, taken, findings.append)
         names = tuple(plugin.name for plugin in plugins)
-        seed_source = "system" if config["seed"] is None else "user"
-        draft = Draft(workload, framework, settings, names, taken, config["gpus"], seed_source)
+        seed_source = "system" if config.seed is None else "user"
+        draft = Draft(workload, framework, settings, names, taken, config.gpus, seed_source)
         with findings:
-            _check_checkpoint(config["checkpoint"]["when"], settings)
+            _check_checkpoint(config.checkpoint.when, settings)
         with findings:
             draft = replace(draft, run_count=_run_count(config, workload))
         with findings:
             auto = auto_environment(framework, settings.device, taken, settings.devices)
-            env = environment.resolve(config["environment"], auto, settings.device, notes.append)
+            env = environment.resolve(config.environment, auto, settings.device, notes.append)
             draft = replace(draft, environment=with_plugins(env, plugins))
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))
@@ -198,10 +199,10 @@ def _schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) 
     return [note] if note else []
 
 
-def kinds(config: Config) -> tuple[type[Workload], Framework]:
+def kinds(config: RunConfig) -> tuple[type[Workload], Framework]:
     """The workload and the framework that a configuration names. Raises ValueError; `Impossible` if no trainer is for both."""
-    workload = registry.load_workload(config["workload"]["name"])
-    framework: Framework = registry.load_framework(config["framework"]["name"])
+    workload = registry.load_workload(config.workload_name)
+    framework: Framework = registry.load_framework(config.framework.name)
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
         raise Impossible(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
@@ -217,7 +218,7 @@ def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
 
 def make_job(
     draft: Draft,
-    config: Config,
+    config: RunConfig,
     name: str,
     output: Path,
     cell: StudyCell | None,
@@ -248,8 +249,8 @@ def make_job(
         deviations=deviations,
         cores=cores,
         cache_cleared=False,
-        watchdog_seconds=float(config["watchdog_seconds"]),
-        setup_watchdog_seconds=float(config["setup_watchdog_seconds"]),
+        watchdog_seconds=float(config.watchdog_seconds),
+        setup_watchdog_seconds=float(config.setup_watchdog_seconds),
         identity=_identity(config, settings, workload, framework_version, hardware),
         environment=asdict(env),
         versions=versions,
@@ -260,10 +261,10 @@ def make_job(
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
         typed=tuple(typed),
-        checkpoint=config["checkpoint"]["when"],
-        checkpoint_final=config["checkpoint"]["final"],
+        checkpoint=config.checkpoint.when,
+        checkpoint_final=config.checkpoint.final,
         environment_variables=draft.environment_variables,
-        open_network=bool(config["framework"]["allow_open_grpc"]),
+        open_network=bool(config.framework.allow_open_grpc),
     )
     return Job(
         name=name,
@@ -271,14 +272,14 @@ def make_job(
         folder=output / name,
         run_count=draft.run_count,
         template=template,
-        fixed_seed=config["seed"],
+        fixed_seed=config.seed,
         framework=framework,
         environment=env,
-        cache_clear=config["system"],
+        system=config.system,
     )
 
 
-def _check_open_ports(config: Config, draft: Draft, log: Callable[[str], object]) -> None:
+def _check_open_ports(config: RunConfig, draft: Draft, log: Callable[[str], object]) -> None:
     """Warn of servers that strangers can reach. Raise ValueError if that is not allowed and they cannot be shut off.
 
     On one machine, processes that listen everywhere are started in a private network. That is not possible where the kernel
@@ -291,7 +292,7 @@ def _check_open_ports(config: Config, draft: Draft, log: Callable[[str], object]
         f"the servers of {framework.title or framework.name} have no authentication and listen on all interfaces: "
         f"whoever reaches their ports can read and write files and run code as you"
     )
-    if settings.nodes > 1 or config["framework"]["allow_open_grpc"]:
+    if settings.nodes > 1 or config.framework.allow_open_grpc:
         log(f"warning: {risk}; let a firewall keep strangers out (docs/several_machines.md)")
         return
     if env.container is not None:
@@ -353,16 +354,16 @@ def _check_checkpoint(when: str, settings: Settings) -> None:
         raise ValueError(f"checkpoint={when}: {words} has none to go on from; leave one of them out")
 
 
-def _run_count(config: Config, workload: type[Workload]) -> int:
+def _run_count(config: RunConfig, workload: type[Workload]) -> int:
     """Raises ValueError for `official` where the rules name no number."""
-    if config["runs"] != "official":
-        return int(config["runs"])
+    if config.runs != "official":
+        return int(config.runs)
     if not workload.official_runs:
         raise ValueError(f"runs=official: no rules name a number of runs for {workload.name}; type runs=N")
     return workload.official_runs
 
 
-def _hardware(hosts: Sequence[AvailableHost]) -> Config:
+def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
     """Of this machine, or of the first of several, with all of them below it."""
     if not hosts:
         return devices.hardware()
@@ -406,22 +407,22 @@ def _division(deviations: Sequence[Deviation]) -> str:
 
 
 def _identity(
-    config: Config, settings: Settings, workload: type[Workload], framework_version: str, hardware: Config
+    config: RunConfig, settings: Settings, workload: type[Workload], framework_version: str, hardware: Mapping[str, Any]
 ) -> dict[str, str]:
     """Names that go into the log's first lines."""
     if settings.device == "cuda":
         device_name = str(hardware["gpus"][0]["name"])
     else:
         device_name = f"{settings.cores_per_device} core(s) of {hardware['cpu_model']}"
-    platform, price = config["system"]["submission_platform"], config["system"]["price_per_device_hour"]
+    platform, price = config.system.submission_platform, config.system.price_per_device_hour
     return {
         "benchmark": workload.log_name,
         "sample_unit": workload.sample_unit,
         "batch_unit": workload.batch_unit,
-        "submission_org": config["profile"]["submission_org"],
-        "submission_status": config["profile"]["submission_status"],
+        "submission_org": config.profile.submission_org,
+        "submission_status": config.profile.submission_status,
         "submission_platform": f"{settings.devices}x {device_name}" if platform == "auto" else platform,
-        "system": config["system"]["name"],
+        "system": config.system.name,
         "device_name": device_name,
         "framework_version": framework_version,
         "price_per_device_hour": "" if price is None else f"{float(price):g}",

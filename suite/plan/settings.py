@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.registry import not_allowed
+from suite.common.run_config import RunConfig
 from suite.environments import environment, locks
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices, sysfiles
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
-Config = Mapping[str, Any]
-"""The composed Hydra configuration as plain dicts and lists."""
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
 
@@ -43,7 +42,7 @@ def refuse(error: Impossible) -> None:
 
 
 def resolve_settings(
-    config: Config,
+    config: RunConfig,
     workload: type[Workload],
     framework: Framework,
     hosts: Sequence[AvailableHost] = (),
@@ -54,21 +53,21 @@ def resolve_settings(
     `hosts`: the machines that the run may take; without any, this one.
     """
     config = _checked_hosts(config, hosts, lacks)
-    profile = config["profile"]["name"]
-    rules = workload.default_rules if config["rules"] == "auto" else config["rules"]
+    profile = config.profile.name
+    rules = workload.default_rules if config.rules == "auto" else config.rules
     of_round = workload.round_named(rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, hosts, lacks)
     cores, config = cores_per_device(config, device, hosts, lacks)
     precision = _precision(config, workload, framework, device, rules, hosts)
-    _check_link(config["link"], device, framework)
+    _check_link(config.link, device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
     if dataset and dataset not in (known := registry.dataset_names()):
         raise not_allowed("workload.dataset", dataset, known)
     targets = _targets(workload, defaults, options)
-    if config["update"]["kind"] == "async":
+    if config.update.kind == "async":
         _check_asynchronous(config, workload, framework, precision)
     elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
     decided = {
@@ -82,7 +81,7 @@ def resolve_settings(
         "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
-        "graphs": _graphs(config, workload, framework, device, int(config["gpus"])),
+        "graphs": _graphs(config, workload, framework, device, int(config.gpus)),
         "kernels": _kernels(config, framework, device),
         "stop": (stop := _stop(config, profile, targets, defaults.stop)),
         "max_epochs": values["hyperparameters"].get("max_epochs") if stop == "target" else None,
@@ -97,25 +96,26 @@ def resolve_settings(
     return Settings(**{**_as_typed(config, decided), **decided})
 
 
-def _as_typed(config: Config, decided: Mapping[str, Json]) -> dict[str, Json]:
+def _as_typed(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
     """The settings that are what the user typed, under the key that their field names."""
     values = {}
     for item in fields(Settings):
         if item.metadata["typed"] and item.name not in decided:
-            group, _, name = item.metadata["typed"].partition(".")
-            values[item.name] = config[group][name] if name else config[group]
+            values[item.name] = config.value(item.metadata["typed"])
     return values
 
 
-def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:
+def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
     """The workload's `Options` by field name, wherever each is typed. Raises ValueError for a key that it does not have."""
     keys, defaults = option_keys(workload.Options), untyped(workload.Options)
     options: dict[str, Json] = {}
     for key, item in keys.items():
         group, _, name = key.partition(".")
-        value = config[group].get(name)
+        value = getattr(config, group).get(name)
         options[item.name] = defaults[item.name] if value is None else value
-    for key, value in ((f"{group}.{name}", value) for group in OPTION_GROUPS for name, value in config[group].items()):
+    for key, value in (
+        (f"{group}.{name}", value) for group in OPTION_GROUPS for name, value in getattr(config, group).items()
+    ):
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
             raise ValueError(
@@ -142,7 +142,7 @@ def _check_link(link: str, device: str, framework: Framework) -> None:
 
 
 def _precision(
-    config: Config,
+    config: RunConfig,
     workload: type[Workload],
     framework: Framework,
     device: str,
@@ -150,8 +150,8 @@ def _precision(
     hosts: Sequence[AvailableHost],
 ) -> str:
     """As typed; `auto` on GPUs: the first of the workload's that trainer and devices have and the rules allow."""
-    precision, allowed = str(config["precision"]), framework.precisions_of(workload)
-    least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
+    precision, allowed = str(config.precision), framework.precisions_of(workload)
+    least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
         closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]
         usable = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
@@ -198,12 +198,12 @@ def auto_environment(framework: Framework, device: str, hosts: Sequence[Availabl
     return locks.suiting([name, *others], gpu_capabilities(hosts, count), driver)
 
 
-def _linear(config: Config, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
+def _linear(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
     """`mkl` or `onednn`; empty where there is nothing to choose. Raises ValueError where it was typed nevertheless.
 
     `auto` goes by this machine's processor: docs/design.md has figures.
     """
-    typed = str(config["framework"]["linear"])
+    typed = str(config.framework.linear)
     if framework.name in workload.linear_choice and (device, precision) == ("cpu", "fp32"):
         by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
         return by_processor if typed == "auto" else typed
@@ -213,21 +213,21 @@ def _linear(config: Config, workload: type[Workload], framework: Framework, devi
     return ""
 
 
-def _graphs(config: Config, workload: type[Workload], framework: Framework, device: str, devices: int) -> str:
+def _graphs(config: RunConfig, workload: type[Workload], framework: Framework, device: str, devices: int) -> str:
     """`on`, or empty. Raises ValueError where it was typed and cannot be."""
-    typed = str(config["framework"]["graphs"])
+    typed = str(config.framework.graphs)
     if typed != "on":
         return ""
     able = "graphs" in framework.gpu_choices and device == "cuda" and devices <= workload.graph_devices
-    if not able or (config["mode"], config["update"]["kind"]) != ("train", "sync"):
-        where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config['mode']}"
+    if not able or (config.mode, config.update.kind) != ("train", "sync"):
+        where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config.mode}"
         raise ValueError(f"framework.graphs=on: {where} has no graph of a step; type framework.graphs=auto")
     return "on"
 
 
-def _kernels(config: Config, framework: Framework, device: str) -> str:
+def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
     """`off`, or empty. Raises ValueError where it was typed and there are none."""
-    if config["framework"]["kernels"] == "auto":
+    if config.framework.kernels == "auto":
         return ""
     if "kernels" not in framework.gpu_choices or device != "cuda":
         where = f"{framework.name} on device={device}"
@@ -235,7 +235,7 @@ def _kernels(config: Config, framework: Framework, device: str) -> str:
     return "off"
 
 
-def _check_asynchronous(config: Config, workload: type[Workload], framework: Framework, precision: str) -> None:
+def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: Framework, precision: str) -> None:
     """Raise ValueError, in one line, for what `update=async` does not have."""
     if framework.name not in workload.asynchronous:
         offered = [
@@ -245,11 +245,11 @@ def _check_asynchronous(config: Config, workload: type[Workload], framework: Fra
         ]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise Impossible(f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}")
-    if config["nodes"] > 1:
+    if config.nodes > 1:
         raise Impossible("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
-    if config["mode"] != "train":
-        raise ValueError(f"update=async: mode={config['mode']} makes no updates; type mode=train, or update=sync")
-    if config["timing"]["each"] == "steps":
+    if config.mode != "train":
+        raise ValueError(f"update=async: mode={config.mode} makes no updates; type mode=train, or update=sync")
+    if config.timing.each == "steps":
         raise ValueError(
             "update=async: a step is made by several workers at times of their own; type timing=stretch, or update=sync"
         )
@@ -257,9 +257,9 @@ def _check_asynchronous(config: Config, workload: type[Workload], framework: Fra
         raise Impossible("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
 
 
-def _stop(config: Config, profile: str, targets: Mapping[str, float], length: str) -> str:
+def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length: str) -> str:
     """The meaning of `stop`, `length` where none was typed and there is no target; checks that it fits what the run does."""
-    stop, mode = str(config["stop"]), config["mode"]
+    stop, mode = str(config.stop), config.mode
     measures = mode == "train" and profile != "synthetic" and bool(targets)
     if stop == "auto":
         stop = "target" if measures else length
@@ -270,17 +270,17 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float], length: st
         raise ValueError("mode=inference: profile=synthetic has no evaluation set; type profile=demo or reference")
     if mode == "inference" and not stop.startswith("steps:"):
         raise ValueError(f"stop={stop}: mode=inference counts evaluation batches; type stop=steps:50")
-    if config["timing"]["warmup_steps"] and stop == "target":
+    if config.timing.warmup_steps and stop == "target":
         raise ValueError(
-            f"timing.warmup_steps={config['timing']['warmup_steps']}: a run to its target is timed from its first step; "
+            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step; "
             f"leave it out, or type stop=steps:50"
         )
     return stop
 
 
-def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks) -> Config:
+def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> RunConfig:
     """The configuration with devices that divide among the machines; `lacks` hears of what does not or is not there."""
-    count, machines = config["gpus"], config["nodes"]
+    count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
         line = (
             f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
@@ -290,7 +290,7 @@ def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks)
     if (error := uneven(count, machines)) is None:
         return config
     lacks(error)
-    return {**config, "gpus": max(1, count // machines) * machines}
+    return replace(config, gpus=max(1, count // machines) * machines)
 
 
 def uneven(count: int, machines: int) -> Missing | None:
@@ -311,11 +311,11 @@ def _where(hosts: Sequence[AvailableHost]) -> str:
 
 
 def choose_device(
-    config: Config, profile: str, framework: Framework, hosts: Sequence[AvailableHost], lacks: Lacks
-) -> tuple[str, Config]:
+    config: RunConfig, profile: str, framework: Framework, hosts: Sequence[AvailableHost], lacks: Lacks
+) -> tuple[str, RunConfig]:
     """(`cpu` or `cuda`, the configuration with no more devices than there are). Raises ValueError for a GPU that does not
     answer."""
-    wanted, count = config["device"], config["gpus"]
+    wanted, count = config.device, config.gpus
     for host in hosts:
         if host.gpu_fault and wanted != "cpu":
             raise ValueError(f"machine {host.name}: {host.gpu_fault}")
@@ -335,43 +335,46 @@ def choose_device(
         most = machines * len(visible)
         line = f"gpus={count}: {_where(hosts)} shows {len(visible)} GPU(s); type gpus={most} or less"
         lacks(Missing(line))
-        config = {**config, "gpus": most}
+        config = replace(config, gpus=most)
     return "cuda" if use_cuda else "cpu", config
 
 
-def _has_cuda_environment(config: Config, profile: str, framework: Framework) -> bool:
+def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework) -> bool:
     """Under `device=auto` a demo uses GPUs only where the environment for them exists."""
     if profile == "reference":
         return True
     try:
-        auto = auto_environment(framework, "cuda", (), config["gpus"])
-        environment.resolve(config["environment"], auto, tell=lambda line: None)
+        auto = auto_environment(framework, "cuda", (), config.gpus)
+        environment.resolve(config.environment, auto, tell=lambda line: None)
     except ValueError:
         return False
     return True
 
 
-def cores_per_device(config: Config, device: str, hosts: Sequence[AvailableHost], lacks: Lacks) -> tuple[int, Config]:
+def cores_per_device(
+    config: RunConfig, device: str, hosts: Sequence[AvailableHost], lacks: Lacks
+) -> tuple[int, RunConfig]:
     """(CPU cores of one device, the configuration with no more devices than every machine has cores for)."""
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
-    machines, asked = max(len(hosts), config["nodes"]), config["cpu"]["cores_per_device"]
-    count = config["gpus"] // machines
+    machines, asked = max(len(hosts), config.nodes), config.cpu.cores_per_device
+    count = config.gpus // machines
     each = max(1, cores // count) if asked == "all" else int(asked)
-    if device == "cpu" and each * count > cores and not config["oversubscribe"]:
+    if device == "cpu" and each * count > cores and not config.oversubscribe:
         fitting = max(1, cores // each) * machines
         line = (
-            f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
+            f"gpus={config.gpus}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)"
         )
         lacks(Missing(line))
-        config = {**config, **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True})}
+        fewer_devices = {"gpus": fitting} if fitting < config.gpus else {"oversubscribe": True}
+        config = replace(config, **fewer_devices)
     return each, config
 
 
-def _threads_per_device(config: Config, device: str, cores: int) -> str:
+def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
     """As typed. Raises ValueError for more threads than a device has cores."""
-    typed = str(config["cpu"]["threads_per_device"])
+    typed = str(config.cpu.threads_per_device)
     if typed != "auto" and device == "cpu" and int(typed) > cores:
         raise ValueError(
             f"cpu.threads_per_device={typed}: a device has {cores} core(s); type 1 to {cores}, or auto; "
@@ -381,7 +384,7 @@ def _threads_per_device(config: Config, device: str, cores: int) -> str:
 
 
 def _values(
-    config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
+    config: RunConfig, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
 ) -> dict[str, Json]:
     """The settings that follow from a hyperparameter set with the user's own values on top, at the batch that was asked for."""
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
@@ -395,9 +398,9 @@ def _values(
         if given is not None and (key in values or key in of_sets(workload.Options)):
             values[key], sources[key] = given, "user"
     set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
-    size = batch_size(config["batch"], config["gpus"], set_batch)
-    scaling = set_scaling if config["lr_scaling"] == "set" else str(config["lr_scaling"])
-    if config["batch"] != "set":
+    size = batch_size(config.batch, config.gpus, set_batch)
+    scaling = set_scaling if config.lr_scaling == "set" else str(config.lr_scaling)
+    if config.batch != "set":
         sources["batch_size_global"] = "user"
     factor = _rate_factor(scaling, size / set_batch) if set_batch else 1.0
     if factor != 1.0 and sources["learning_rate"] != "user":

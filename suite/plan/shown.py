@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import yaml
 
 from suite.common.registry import not_allowed
+from suite.common.run_config import RunConfig
 from suite.common.terminal import clean_lines
 from suite.plan.jobs import plan
-from suite.plan.settings import Config
 from workloads.api import Settings, option_keys
 
 
-def settings_text(config: Config, package: str = "") -> str:
+def settings_text(config: RunConfig, package: str = "") -> str:
     """YAML of the settings below the key `package` (empty: all). Raises ValueError for settings that cannot be."""
     _, findings, draft, notes = plan(config)
     if draft is None:
@@ -32,9 +31,9 @@ def settings_text(config: Config, package: str = "") -> str:
     return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
 
 
-def _resolved(config: Config, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
+def _resolved(config: RunConfig, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with what was resolved in the place of null, `auto` and `set`."""
-    shown = copy.deepcopy(dict(config))
+    shown = asdict(config)
     values = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(Settings)}
     given = {**settings.options, **settings.hyperparameters}
     values |= {key: given[item.name] for key, item in options.items() if item.name in given}

@@ -33,7 +33,7 @@ def _demo(composed: Composed) -> str:
         here = len(devices.gpus())
     except ValueError:  # one that does not answer, as is said above
         here = 0
-    count = counts_up_to(min(composed.config["gpus"], here or len(devices.cpu_cores())))[-1]
+    count = counts_up_to(min(composed.config.gpus, here or len(devices.cpu_cores())))[-1]
     kept = [word for word in composed.overrides if _is_kept(word.partition("=")[0])]
     words = shlex.join([*conf.flags(), *kept, "profile=demo", f"gpus={count}"])
     return f"for a demo on the devices that are here type: python run_suite.py {words}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 from suite.agent.wire import Message, unpacked
 from suite.common.paths import env_root
+from suite.common.run_config import LaunchConfig
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
@@ -20,7 +22,6 @@ from suite.environments.environment import Environment, describing_command, desc
 from suite.environments.venvs import MARKER
 from suite.launch.base import variables_set_by_run
 from suite.launch.hosts import AvailableHost
-from suite.launch.launcher import Launch
 from suite.launch.network import LOOPBACK, is_loopback
 from suite.launch.recorded_env import opens_run, recorded_variables
 from suite.plan.jobs import Job
@@ -36,7 +37,10 @@ class Agents:
     """The machines of a command, in the order of their devices."""
 
     def __init__(
-        self, links: Sequence[AgentConnection], launch: Launch, again: Callable[[str], AgentConnection] | None = None
+        self,
+        links: Sequence[AgentConnection],
+        launch: LaunchConfig,
+        again: Callable[[str], AgentConnection] | None = None,
     ) -> None:
         """`again` starts the agent of a machine anew. Raises ValueError in one line for machines that are not fit for a run."""
         self._links = list(links)
@@ -74,7 +78,7 @@ class Agents:
         Raises ValueError, naming the machine, if what was asked for does not work there.
         """
         settings = job.template.settings
-        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "folder": settings.data_dir}
+        asked = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
         words = [sys.executable, "-m", "suite.control.caches", json.dumps(asked)]
         order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
         cleared, said = True, []
@@ -102,7 +106,7 @@ class Agents:
 
     def _meet_at_port(self) -> None:
         """`launch.port` is the processes' own, unless agents that come by themselves take it."""
-        self._links[0].port = self._launch["port"] if self._launch["by"] != "external" else None
+        self._links[0].port = self._launch.port if self._launch.by != "external" else None
 
     def close(self) -> None:
         """Let all agents leave, whatever signal comes."""
@@ -113,7 +117,7 @@ class Agents:
                 link.close()
 
     def _described(self) -> tuple[AvailableHost, ...]:
-        places = _addressed(self._links, self._launch["interface"])
+        places = _addressed(self._links, self._launch.interface)
         hosts = []
         for link, (address, interface) in zip(self._links, places, strict=True):
             assert link.facts is not None
@@ -129,7 +133,7 @@ class Agents:
         return tuple(hosts)
 
 
-def open_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
+def open_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
     """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
     launcher = launchers.launcher(launchers.way(launch, variables))
     names = launcher.machines(launch, variables)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
-from suite.launch.launcher import Launch
 
 MOST_SECONDS = 6 * 3600.0
 """How long a command may take: every image of a data set is read, or an environment is downloaded."""
@@ -22,7 +22,7 @@ NOT_CARRIED_OUT = 2
 
 def run_on_hosts(
     words: Sequence[str],
-    launch: Launch,
+    launch: LaunchConfig,
     say: Callable[[str], None],
     variables: Mapping[str, str] = os.environ,
 ) -> int:

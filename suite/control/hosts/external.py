@@ -24,12 +24,11 @@ from typing import IO, Any
 
 from suite.agent.agent import Agent
 from suite.agent.wire import Wire
-from suite.config.options import PORTS
+from suite.common.run_config import PORTS, LaunchConfig
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.launchers import agent_words, expanded, line_of
 from suite.launch.children import TOKEN
-from suite.launch.launcher import Launch
 
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
@@ -138,7 +137,7 @@ def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents | None:
+def external_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] = os.environ) -> Agents | None:
     """On the first process the machines, once all are there; elsewhere None, when the controller is done with this machine.
 
     Raises ValueError in one line.
@@ -159,7 +158,7 @@ def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = o
         raise ValueError(
             f"launch: MASTER_ADDR={address[:40]}: a name or an address of at most 253 characters is needed"
         )
-    port = int(launch["port"] or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
+    port = int(launch.port or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     if rank.number == 0:
         return _gathered(launch, count, _own_address(variables), port, token)
     if rank.local == 0:
@@ -186,9 +185,9 @@ def _own_address(variables: Mapping[str, str]) -> str:
         return ""
 
 
-def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -> Agents:
+def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: str) -> Agents:
     """The fleet of this machine and those that connect within `launch.wait_seconds`, whoever else connects."""
-    deadline = time.monotonic() + launch["wait_seconds"]
+    deadline = time.monotonic() + launch.wait_seconds
     connections: dict[int, AgentConnection] = {}
     shakes: set[Future[None]] = set()
 
@@ -206,7 +205,7 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
         while len(connections) < count - 1:
             if time.monotonic() > deadline:
                 raise ValueError(
-                    f"nodes={count}: {len(connections) + 1} machine(s) came within {launch['wait_seconds']:g} s "
+                    f"nodes={count}: {len(connections) + 1} machine(s) came within {launch.wait_seconds:g} s "
                     f"({', '.join([platform.node(), *(link.name for link in connections.values())])}); "
                     f"type launch.wait_seconds=N if the others start late"
                 )
@@ -217,11 +216,11 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
                     shakes.add(pool.submit(shake, connection))
                 else:
                     connection.close()
-    own_line = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
+    own_line = line_of(platform.node(), agent_words(launch.lease_seconds), launch)
     return Agents([own_line, *(connections[number] for number in sorted(connections))], launch)
 
 
-def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
+def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tuple[int, AgentConnection]:
     """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
     given_up = threading.Timer(SHAKE_SECONDS, _hang_up, [connection])
     given_up.daemon = True
@@ -241,7 +240,7 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         raise
     finally:
         given_up.cancel()
-    link = AgentConnection(str(answer["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"])
+    link = AgentConnection(str(answer["name"]), Wire(reader, writer), launch.lease_seconds, launch.wait_seconds)
     return rank, link
 
 
@@ -250,9 +249,9 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> None:
+def _serve(launch: LaunchConfig, rank: Rank, place: tuple[str, int], token: str) -> None:
     """Be the agent of this machine until the controller lets it go. Raises ValueError if there is none."""
-    deadline = time.monotonic() + launch["wait_seconds"]
+    deadline = time.monotonic() + launch.wait_seconds
     while True:
         connection = _connected(place, max(0.0, deadline - time.monotonic()))
         try:
@@ -275,7 +274,7 @@ def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> No
         if not _same(answered, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(f"{place[0]}:{place[1]} knows another {TOKEN}; set the same one for all processes")
         connection.settimeout(None)
-        Agent(Wire(reader, writer), launch["lease_seconds"]).run()
+        Agent(Wire(reader, writer), launch.lease_seconds).run()
 
 
 def _stranger(place: tuple[str, int]) -> str:

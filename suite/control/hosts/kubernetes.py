@@ -8,17 +8,17 @@ import secrets
 import shlex
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from suite.common.run_config import LaunchConfig
 from suite.config.compose import Composed
-from suite.config.options import LaunchConfig
 from suite.control.hosts.choose import launch_of
 from suite.control.hosts.submit import Need, need_of, needs_gpus
 from suite.launch.children import TOKEN
-from suite.launch.launcher import Launch
 from suite.plan.jobs import kinds
 from suite.plan.settings import Impossible, resolve_settings, uneven
 
@@ -45,11 +45,14 @@ _LABEL = re.compile(
 def is_meant(jobs: Sequence[Composed]) -> bool:
     """Whether a command is to become a job of Kubernetes. Raises ValueError for keys that are of no other launch."""
     launch, untouched = launch_of([one.config for one in jobs]), LaunchConfig()
-    if launch["by"] == "kubernetes":
+    if launch.by == "kubernetes":
         return True
     for key in KEYS:
-        if launch[key] != getattr(untouched, key):
-            raise ValueError(f"launch.{key}={launch[key]}: only launch=kubernetes has it; type that, or leave it out")
+        value = getattr(launch.kubernetes, key)
+        if value != getattr(untouched.kubernetes, key):
+            raise ValueError(
+                f"launch.kubernetes.{key}={value}: launch.by is {launch.by}; set launch=kubernetes, or omit this key"
+            )
     return False
 
 
@@ -63,7 +66,7 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     launch, need, name = launch_of(configs), need_of(configs), name_of(output)
     _check(jobs, launch)
     text = yaml.safe_dump_all(documents(arguments, launch, need, name, output.name), sort_keys=False)
-    if configs[0]["dry_run"]:
+    if configs[0].dry_run:
         return text.splitlines()
     file = output / FILE
     if file.exists():
@@ -76,9 +79,11 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     device = "GPU(s)" if need.gpus else "CPU device(s)"
     apply = ["kubectl", "apply", f"--filename={file}"]
     begun = [f"{file}: {need.nodes} pod(s) with {need.devices} {device} each"]
-    if launch["submit"]:
+    if launch.kubernetes.submit:
         _submit(apply, file)
-        begun.append(f"submitted as {name}; it writes to {output.name} in launch.logs={launch['logs']}")
+        begun.append(
+            f"submitted as {name}; it writes to {output.name} in launch.kubernetes.logs={launch.kubernetes.logs}"
+        )
     else:
         begun.append(f"  {shlex.join(apply)}")
     ((key, value),) = _labels(name).items()
@@ -96,10 +101,12 @@ def name_of(output: Path) -> str:
     return f"suite-{re.sub(r'[^a-z0-9]+', '-', output.name.lower())}"[:NAME_LETTERS].rstrip("-")
 
 
-def documents(arguments: Sequence[str], launch: Launch, need: Need, name: str, folder: str) -> list[dict[str, Any]]:
+def documents(
+    arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, folder: str
+) -> list[dict[str, Any]]:
     """The secret and the job; for a Job a Service too, by which pods find the first one: a JobSet makes its own.
 
-    `folder`: of the runs, below `launch.logs`.
+    `folder`: of the runs, below `launch.kubernetes.logs`.
     """
     secret = _object("v1", "Secret", name, stringData={"token": secrets.token_hex(16)})
     spec = {
@@ -109,7 +116,7 @@ def documents(arguments: Sequence[str], launch: Launch, need: Need, name: str, f
         "backoffLimit": 0,
         "template": {"metadata": {"labels": _labels(name)}, "spec": _pod(arguments, launch, need, name, folder)},
     }
-    if launch["jobset"]:
+    if launch.kubernetes.jobset:
         replicated = [{"name": "run", "template": {"spec": spec}}]
         of_set = {"failurePolicy": {"maxRestarts": MOST_RESTARTS}, "replicatedJobs": replicated}
         return [secret, _object("jobset.x-k8s.io/v1alpha2", "JobSet", name, spec=of_set)]
@@ -125,14 +132,18 @@ def _labels(name: str) -> dict[str, str]:
     return {"app.kubernetes.io/instance": name}
 
 
-def _pod(arguments: Sequence[str], launch: Launch, need: Need, name: str, folder: str) -> dict[str, Any]:
-    places = {kind: _place(kind, launch[kind]) for kind in ("data", "logs") if launch[kind]}
-    first = f"{name}-run-0-0" if launch["jobset"] else f"{name}-0"
+def _pod(arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, folder: str) -> dict[str, Any]:
+    places = {
+        kind: _place(kind, getattr(launch.kubernetes, kind))
+        for kind in ("data", "logs")
+        if getattr(launch.kubernetes, kind)
+    }
+    first = f"{name}-run-0-0" if launch.kubernetes.jobset else f"{name}-0"
     index = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
     limits = {"nvidia.com/gpu": need.devices} if need.gpus else {"cpu": need.cores} if need.cores else {}
     container = {
         "name": "suite",
-        "image": launch["image"],
+        "image": launch.kubernetes.image,
         "command": ["suite", "run", *_words(arguments, f"{places['logs']}/{folder}")],
         "env": [
             {"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": index}}},
@@ -151,13 +162,13 @@ def _pod(arguments: Sequence[str], launch: Launch, need: Need, name: str, folder
     apart = {"labelSelector": {"matchLabels": _labels(name)}, "topologyKey": "kubernetes.io/hostname"}
     return {
         "restartPolicy": "Never",
-        **({} if launch["jobset"] else {"subdomain": name}),
+        **({} if launch.kubernetes.jobset else {"subdomain": name}),
         "enableServiceLinks": False,  # a service called `master` would set MASTER_PORT
-        "nodeSelector": dict(str(label).split("=", 1) for label in launch["node_selector"]),
+        "nodeSelector": dict(str(label).split("=", 1) for label in launch.kubernetes.node_selector),
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
         "securityContext": {"fsGroup": GROUP},
         "containers": [container],
-        "volumes": [shm, *(_volume(kind, launch[kind]) for kind in places)],
+        "volumes": [shm, *(_volume(kind, getattr(launch.kubernetes, kind)) for kind in places)],
     }
 
 
@@ -174,35 +185,47 @@ def _volume(kind: str, source: str) -> dict[str, Any]:
 
 def _words(arguments: Sequence[str], output: str) -> list[str]:
     """Those of the command that hold in a pod too. What is there already is taken up: all pods may be started again."""
-    ours = {"output", "resume", "dry_run", "--dry-run", "launch", "launch.by", *(f"launch.{key}" for key in KEYS)}
+    ours = {
+        "output",
+        "resume",
+        "dry_run",
+        "--dry-run",
+        "launch",
+        "launch.by",
+        *(f"launch.kubernetes.{key}" for key in KEYS),
+    }
     kept = [word for word in arguments if word.partition("=")[0] not in ours]
     waits = any(word.startswith("launch.wait_seconds=") for word in kept)
     wait = [] if waits else [f"launch.wait_seconds={WAIT_SECONDS}"]
     return [*kept, "launch=external", *wait, f"output={output}", "resume=true"]
 
 
-def _check(jobs: Sequence[Composed], launch: Launch) -> None:
+def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
     """Raise ValueError, in one line, for what no cluster could run."""
-    if not _IMAGE.fullmatch(launch["image"] or ""):
-        given = f"launch.image={launch['image']}" if launch["image"] else "launch=kubernetes"
-        raise ValueError(f"{given}: which image? type launch.image=NAME:TAG (docs/environments.md: how to build one)")
-    if not launch["logs"]:
+    if not _IMAGE.fullmatch(launch.kubernetes.image or ""):
+        given = f"launch.kubernetes.image={launch.kubernetes.image}" if launch.kubernetes.image else "launch=kubernetes"
+        raise ValueError(f"{given}: expected an image; set launch.kubernetes.image=NAME:TAG (docs/environments.md)")
+    if not launch.kubernetes.logs:
         raise ValueError(
-            "launch=kubernetes: logs in a pod would end with it; type launch.logs=CLAIM, or launch.logs=/FOLDER of every node"
+            "launch=kubernetes: logs inside a pod would be lost with the pod; set launch.kubernetes.logs=CLAIM, or "
+            "launch.kubernetes.logs=/FOLDER of every node"
         )
     for kind in ("data", "logs"):
-        if not _VOLUME.fullmatch(launch[kind] or "unset"):
+        source = getattr(launch.kubernetes, kind)
+        if not _VOLUME.fullmatch(source or "unset"):
             raise ValueError(
-                f"launch.{kind}={launch[kind]}: a claim's name (small letters, digits, - and .) or a folder of every node, "
-                f"without spaces, is allowed; type launch.{kind}=CLAIM or launch.{kind}=/FOLDER"
+                f"launch.kubernetes.{kind}={source}: expected the name of a claim (lower-case letters, digits, - and .) or a "
+                f"folder of every node, without spaces; set launch.kubernetes.{kind}=CLAIM or launch.kubernetes.{kind}=/FOLDER"
             )
-    labels = launch["node_selector"]
+    labels = launch.kubernetes.node_selector
     for label in labels if isinstance(labels, list) else [labels]:
         if not _LABEL.fullmatch(str(label)):
-            raise ValueError(f"launch.node_selector: {label} is no label; type launch.node_selector=[KEY=VALUE]")
+            raise ValueError(
+                f"launch.kubernetes.node_selector: {label} is not a label; set launch.kubernetes.node_selector=[KEY=VALUE]"
+            )
     for one in jobs:
-        config = {**one.config, "device": "cuda"} if needs_gpus(one.config) else one.config
-        if (error := uneven(config["gpus"], config["nodes"])) is not None:
+        config = replace(one.config, device="cuda") if needs_gpus(one.config) else one.config
+        if (error := uneven(config.gpus, config.nodes)) is not None:
             raise error
         try:
             workload, framework = kinds(config)

@@ -14,20 +14,21 @@ from pathlib import Path
 from suite.agent.wire import Message, Wire
 from suite.common import registry
 from suite.common.paths import PROJECT, expand_user
+from suite.common.run_config import LaunchConfig
 from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
-from suite.launch.launcher import Launch, Launcher
+from suite.launch.launcher import Launcher
 from workloads import files
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.@:-]*")
 NOT_THERE = 66  # EX_NOINPUT of sysexits.h
 
 
-def way(launch: Launch, variables: Mapping[str, str] = os.environ) -> str:
+def way(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> str:
     """The name of a launcher, `local` or `external`: what `launch=auto` means here."""
-    if launch["by"] != "auto":
-        return str(launch["by"])
-    if launch["hosts"] or launch["hostfile"]:
+    if launch.by != "auto":
+        return str(launch.by)
+    if launch.hosts or launch.hostfile:
         return "ssh"
     return "slurm" if in_allocation(variables) else "local"
 
@@ -37,18 +38,18 @@ def in_allocation(variables: Mapping[str, str] = os.environ) -> bool:
     return bool(variables.get("SLURM_JOB_ID") and variables.get("SLURM_JOB_NODELIST"))
 
 
-def machine_names(launch: Launch, variables: Mapping[str, str] = os.environ) -> list[str]:
+def machine_names(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> list[str]:
     """All machines that the launcher of a command may take, in order. Raises ValueError."""
     return launcher(way(launch, variables)).machines(launch, variables)
 
 
-def named(launch: Launch, variables: Mapping[str, str]) -> list[str]:
+def named(launch: LaunchConfig, variables: Mapping[str, str]) -> list[str]:
     """Those of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
-    if launch["hosts"] and launch["hostfile"]:
+    if launch.hosts and launch.hostfile:
         raise ValueError("launch.hosts and launch.hostfile name machines both; type one of them")
-    given = launch["hosts"] or (_in_file(launch["hostfile"]) if launch["hostfile"] else [])
+    given = launch.hosts or (_in_file(launch.hostfile) if launch.hostfile else [])
     if not given:
-        raise ValueError(f"launch={launch['by']}: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
+        raise ValueError(f"launch={launch.by}: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
     names = expanded([str(item) for item in ([given] if isinstance(given, str) else given)])
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -130,8 +131,8 @@ SLURM = Launcher(
 SSH = Launcher(
     "ssh",
     machines=named,
-    words=lambda name, launch, words: [*ssh_words(name, launch["wait_seconds"]), shlex.join(words)],
-    ending=lambda name, launch, facts: [*ssh_words(name, launch["wait_seconds"]), f"kill -KILL {int(facts['pid'])}"],
+    words=lambda name, launch, words: [*ssh_words(name, launch.wait_seconds), shlex.join(words)],
+    ending=lambda name, launch, facts: [*ssh_words(name, launch.wait_seconds), f"kill -KILL {int(facts['pid'])}"],
 )
 
 
@@ -140,15 +141,15 @@ def launcher(name: str) -> Launcher:
     return next((own for own in (SLURM, SSH) if own.name == name), None) or registry.load_launcher(name)
 
 
-def started(name: str, by: str, launch: Launch) -> AgentConnection:
+def started(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
     """The link to an agent that starts now on a machine. Raises ValueError where what starts it is not here."""
     found = launcher(by)
-    words = found.words(name, launch, agent_words(launch["lease_seconds"]))
+    words = found.words(name, launch, agent_words(launch.lease_seconds))
     return line_of(name, words, launch, lambda facts: found.ending(name, launch, facts))
 
 
 def line_of(
-    name: str, words: Sequence[str], launch: Launch, ending: Callable[[Message], list[str]] = lambda facts: []
+    name: str, words: Sequence[str], launch: LaunchConfig, ending: Callable[[Message], list[str]] = lambda facts: []
 ) -> AgentConnection:
     """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the line has ended
@@ -169,7 +170,7 @@ def line_of(
     return AgentConnection(
         name,
         wire,
-        launch["lease_seconds"],
-        launch["wait_seconds"],
+        launch.lease_seconds,
+        launch.wait_seconds,
         Client(process, Path(words[0]).name, ending, errors),
     )

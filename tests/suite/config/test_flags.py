@@ -46,7 +46,7 @@ def test_the_version_is_the_suites(capsys):
 def test_a_sweep_is_the_grid_of_its_values_and_each_job_as_alone():
     words = (*NCF, "environment=custom", "environment.python='/a b'", "workload.learning_rate=0.5")
     request = compose([*words, "--multirun", "seed=5,6", "gpus=2,1"])
-    assert [(job.config["gpus"], job.config["seed"]) for job in request.jobs] == [(2, 5), (2, 6), (1, 5), (1, 6)]
+    assert [(job.config.gpus, job.config.seed) for job in request.jobs] == [(2, 5), (2, 6), (1, 5), (1, 6)]
     alone = (*words, "gpus=1", "seed=6")
     (job,) = compose(alone).jobs
     assert (job.config, job.overrides) == (request.jobs[-1].config, alone)
@@ -55,21 +55,21 @@ def test_a_sweep_is_the_grid_of_its_values_and_each_job_as_alone():
 
 def test_a_sweep_without_gpus_is_over_1_4_and_8_and_says_so():
     request = compose(["-m", "workload=ncf"])
-    assert [job.config["gpus"] for job in request.jobs] == [1, 4, 8]
+    assert [job.config.gpus for job in request.jobs] == [1, 4, 8]
     assert request.arguments == ("-m", "workload=ncf", "gpus=1,4,8")  # what is typed to resume
     assert "gpus=1,4,8, as the reference sweep; type gpus=…" in request.notes[0]
 
 
 def test_a_sweep_over_machines_leaves_out_what_does_not_divide_and_says_so():
     request = compose(["-m", *NCF, "gpus=1,2", "nodes=1,2"])
-    assert [(job.config["gpus"], job.config["nodes"]) for job in request.jobs] == [(1, 1), (2, 1), (2, 2)]
+    assert [(job.config.gpus, job.config.nodes) for job in request.jobs] == [(1, 1), (2, 1), (2, 2)]
     assert request.notes == ("left out, since gpus must divide by nodes: gpus=1 nodes=2",)
 
 
 def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():
     jobs = [job.config for job in compose(["-m", "workload=ncf,ssd", "profile=demo", "gpus=1"]).jobs]
-    assert [job["workload"]["name"] for job in jobs] == ["ncf", "ssd"]
-    assert {*jobs[0]["data"].values(), *jobs[0]["backbone"].values()} == {None}  # keys that NCF does not have
+    assert [job.workload_name for job in jobs] == ["ncf", "ssd"]
+    assert {*jobs[0].data.values(), *jobs[0].backbone.values()} == {None}  # keys that NCF does not have
     options = plan(jobs[1]).draft.settings.options
     assert options == plan(composed("workload=ssd", "profile=demo")).draft.settings.options
 
@@ -98,7 +98,7 @@ def test_what_a_file_says_of_devices_holds_for_a_sweep_without_lists(tmp_path):
     (tmp_path / "system").mkdir()
     (tmp_path / "system" / "mine.yaml").write_text("# @package _global_\nsystem: {name: mine}\ngpus: 8\n")
     request = compose(["-m", "--config-dir", str(tmp_path), *NCF, "system=mine"])
-    assert ([job.config["gpus"] for job in request.jobs], request.notes) == ([8], ())
+    assert ([job.config.gpus for job in request.jobs], request.notes) == ([8], ())
     conf.search(())
 
 

@@ -1,5 +1,6 @@
 """Hydra's habits: files in a folder of one's own, sweeps, and what the Tab key offers."""
 
+import dataclasses
 import subprocess
 
 import pytest
@@ -41,20 +42,20 @@ def test_choices_in_a_folder_of_ones_own(own, how):
     words = ("profile=quick", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
     (job,) = compose([*f"{how}{own}{']' * ('[' in how)}".split(), *words]).jobs
     config = job.config
-    assert (config["workload"]["name"], config["workload"]["learning_rate"]) == ("ncf", 0.001)
-    assert (config["system"]["name"], config["system"]["price_per_device_hour"]) == ("lab", 2.5)
-    assert (config["environment"]["python"], config["rules"]) == ("/opt/python", "ours")
-    assert (config["profile"]["name"], config["profile"]["submission_org"]) == ("demo", "us")
+    assert (config.workload["name"], config.workload["learning_rate"]) == ("ncf", 0.001)
+    assert (config.system.name, config.system.price_per_device_hour) == ("lab", 2.5)
+    assert (config.environment.python, config.rules) == ("/opt/python", "ours")
+    assert (config.profile.name, config.profile.submission_org) == ("demo", "us")
     assert job.overrides == words
 
 
 def test_studies_and_experiments_in_a_folder_of_ones_own(own):
     found = compose(["--config-dir", str(own), "study=rates"]).jobs
-    assert [job.config["seed"] for job in found] == [1, 2]
+    assert [job.config.seed for job in found] == [1, 2]
     for typed in ("study=night", "+experiment=night"):
         (job,) = compose(["--config-dir", str(own), typed, "seed=8"]).jobs
-        assert (job.config["workload"]["name"], job.config["system"]["name"], job.config["seed"]) == ("ncf", "lab", 8)
-        assert (job.config["output"], job.cell) == ("a, b", None)
+        assert (job.config.workload["name"], job.config.system.name, job.config.seed) == ("ncf", "lab", 8)
+        assert (job.config.output, job.cell) == ("a, b", None)
 
 
 def test_another_command_does_not_know_them(own):
@@ -82,7 +83,7 @@ def test_a_mistake_in_a_file_is_one_line(own, word, text, said):
 
 
 def test_resuming_never_adds_runs():
-    resumed = {**composed("workload=ncf"), "resume": True}
+    resumed = dataclasses.replace(composed("workload=ncf"), resume=True)
     with pytest.raises(ValueError, match=r"^resume=true: -m over which devices\? .* gpus=1,4,8$"):
         default_gpus({}, resumed)
     assert default_gpus({"gpus": ["1", "2"]}, resumed) == ([], "")

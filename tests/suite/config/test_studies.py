@@ -1,5 +1,6 @@
 """Studies on the command line: which jobs they become, what is typed beside them, and what is refused in one line."""
 
+import dataclasses
 import functools
 import operator
 
@@ -37,7 +38,7 @@ def test_every_study_of_the_articles_is_there():
 @pytest.mark.parametrize("name", sorted(set(conf.files("study")) - set(SPECIFIED)))
 def test_a_study_that_shows_no_columns_is_jobs_as_of_a_sweep(name):
     found = compose([f"study={name}", "nodes=1,2", "gpus=2"]).jobs
-    assert [(one.cell, one.config["nodes"]) for one in found] == [(None, 1), (None, 2)]
+    assert [(one.cell, one.config.nodes) for one in found] == [(None, 1), (None, 2)]
     assert f"workload={load_study(name).settings['workload']}" in found[0].overrides
     assert plan(found[0].config).draft is not None
 
@@ -64,7 +65,7 @@ def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
 @pytest.mark.parametrize("name", SPECIFIED)
 def test_the_last_cell_of_a_study_composes(name):
     last = cells([f"study={name}", "study.size=ci"])[-1]
-    config = composed(*last.words)
+    config = dataclasses.asdict(composed(*last.words))
     for word in last.words:
         *path, key = word.partition("=")[0].split(".")
         value = functools.reduce(operator.getitem, path, config)[key]

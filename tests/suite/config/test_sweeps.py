@@ -3,6 +3,7 @@
 import pytest
 
 from suite.common import conf
+from suite.common.run_config import RunConfig
 from suite.config import composer
 from suite.config.compose import compose
 from suite.config.composer import Composer
@@ -60,9 +61,9 @@ def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noq
     jobs = compose(["-m", *first, *words]).jobs
     assert len(jobs) > 1
     for job in jobs:
-        alone = Composer().compose([*conf.search_words(), *job.overrides], list({job.config["workload"]["name"]}))
+        alone = Composer().compose([*conf.search_words(), *job.overrides], list({job.config.workload_name}))
         alone = {name: value for name, value in alone.items() if name not in ("data", "backbone")}
-        assert {name: job.config[name] for name in alone} == alone
+        assert RunConfig.from_mapping(alone) == job.config
 
 
 def test_hydra_composes_the_first_of_jobs_that_differ_in_values_alone(monkeypatch):

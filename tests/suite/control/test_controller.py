@@ -111,7 +111,7 @@ def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planne
     assert capsys.readouterr().err == f"{outdated}\n"
     made.clear()
     plans = controller.planned(request, tmp_path, None, [ready, waiting._replace(notes=(outdated,)), impossible])
-    assert (plans[::2], [config["seed"] for config in made]) == ([ready, impossible], [1])
+    assert (plans[::2], [config.seed for config in made]) == ([ready, impossible], [1])
     assert capsys.readouterr().err == ""
 
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from suite.common.paths import PROJECT
+from suite.common.run_config import EnvironmentConfig
 from suite.environments import containers
 from suite.environments.answers import last_line
 from suite.environments.containers import Container, Mount
@@ -184,7 +185,7 @@ def test_what_is_in_the_way_is_one_line(program, monkeypatch, tmp_path, name, sc
     else:
         monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match=said) as error:
-        resolve({"name": name, **config}, "torch")
+        resolve(EnvironmentConfig(**{"name": name, **config}), "torch")
     assert "\n" not in str(error.value)
 
 
@@ -193,7 +194,7 @@ def test_a_daemon_that_does_not_answer_in_time(program, monkeypatch):
     program("docker", "exec sleep 30")
     start = time.monotonic()
     with pytest.raises(ValueError, match=r"^environment=docker: no answer within 0\.2 s"):
-        resolve({"name": "docker", "image": "a:1"}, "torch")
+        resolve(EnvironmentConfig(**{"name": "docker", "image": "a:1"}), "torch")
     assert time.monotonic() - start < 10
 
 
@@ -212,16 +213,16 @@ def test_where_help_is_is_no_reason(text, line):
 def test_what_is_found_is_kept(program, tmp_path):
     program("docker", 'case "$1" in image) echo sha256:abc;; ps) ;; *) echo 20;; esac')
     config = {"name": "docker", "image": "a:1", "mounts": [str(tmp_path)], "options": ["--x"], "path_map": {"/a": "/b"}}
-    assert resolve(config, "torch", "cuda") == Environment(
+    assert resolve(EnvironmentConfig(**config), "torch", "cuda") == Environment(
         "docker", (), "python3", {"/a": "/b"},
         container=Container("docker", "a:1", "sha256:abc", True, (str(tmp_path),), ("--x",)),
     )  # fmt: skip
     program("enroot", "echo mine")
-    found = resolve({"name": "enroot", "image": "mine", "python": "/x/python"}, "torch")
+    found = resolve(EnvironmentConfig(**{"name": "enroot", "image": "mine", "python": "/x/python"}), "torch")
     assert (found.python, found.container) == ("/x/python", Container("enroot", "mine"))
     (tmp_path / "image.sif").touch()
     program("apptainer", "exit 1")
-    found = resolve({"name": "apptainer", "image": str(tmp_path / "image.sif")}, "torch")
+    found = resolve(EnvironmentConfig(**{"name": "apptainer", "image": str(tmp_path / "image.sif")}), "torch")
     assert found.container == Container("apptainer", str(tmp_path / "image.sif"))
 
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from suite.common.paths import PROJECT, env_root
+from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from testing.machines import needs
 from testing.machines.docker import IMAGE, MARK, daemon
@@ -92,7 +93,7 @@ def test_the_inside(docker, tmp_path, monkeypatch):
         os.chown(folder, 12345, 12345)
     python = os.path.realpath(sys.executable)
     inside = {"python": python, "mounts": mounts(sys.executable), "path_map": {str(tmp_path): "/mnt/here"}}
-    env = resolve({"name": "docker", "image": IMAGE, **inside}, "torch")
+    env = resolve(EnvironmentConfig(**{"name": "docker", "image": IMAGE, **inside}), "torch")
     assert env.container.image_id.startswith("sha256:")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     monkeypatch.setattr(os, "getgid", lambda: 12345)

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from suite.cli import main
 from suite.commands import env
 from suite.common.paths import PROJECT, data_root, env_root, log_root
+from suite.common.run_config import EnvironmentConfig
 from suite.environments import locks, venvs
 from suite.environments.check import damage
 from suite.environments.environment import Environment, describe, installed_versions, libraries_of, resolve
@@ -60,7 +61,7 @@ def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable,
     ],
 )  # fmt: skip
 def test_the_running_python_or_one_that_is_given(root, config, expected):
-    assert resolve(config, "torch") == expected
+    assert resolve(EnvironmentConfig(**config), "torch") == expected
 
 
 @pytest.mark.parametrize(
@@ -78,14 +79,14 @@ def test_what_cannot_be_used_is_refused_with_what_to_type(root, config, said):
     (root / "torch-cu126" / "bin").mkdir(parents=True)
     (root / "torch-cu126" / "bin" / "python").symlink_to(sys.executable)
     with pytest.raises(ValueError, match=said):
-        resolve(config, "torch")
+        resolve(EnvironmentConfig(**config), "torch")
 
 
 def test_an_environment_made_by_hand_is_used(root):
     (root / "mine" / "bin").mkdir(parents=True)
     (root / "mine" / "bin" / "python").symlink_to(sys.executable)
     (root / "mine" / "pyvenv.cfg").touch()
-    assert resolve({"name": "mine"}, "torch").python == str(root / "mine" / "bin" / "python")
+    assert resolve(EnvironmentConfig(**{"name": "mine"}), "torch").python == str(root / "mine" / "bin" / "python")
 
 
 def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, monkeypatch):

@@ -30,8 +30,8 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
     text = str(error.value)
     words = shlex.split(text[text.index("python run_suite.py") :])[2:]
     (again,) = compose(words).jobs
-    assert (again.config["output"], again.config["resume"]) == (str(folder), True)
-    assert (again.config["runs"], again.config["gpus"]) == ("official", 2)
+    assert (again.config.output, again.config.resume) == (str(folder), True)
+    assert (again.config.runs, again.config.gpus) == ("official", 2)
     if "seed=3" not in typed:
         assert job_name(again) == job_name(job)
     else:

@@ -567,8 +567,8 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
 
     def resolved(*words):
         config = composed(*words)
-        workload = registry.load_workload(config["workload"]["name"])
-        return resolve_settings(config, workload, registry.load_framework(config["framework"]["name"]))
+        workload = registry.load_workload(config.workload["name"])
+        return resolve_settings(config, workload, registry.load_framework(config.framework.name))
 
     settings = resolved("device=cpu", "oversubscribe=true", *given)
     record = recorded(tmp_path, settings)

@@ -14,7 +14,7 @@ from workloads.ncf.workload import NCF
 
 def settings_of(*overrides):
     config = composed("workload=ncf", "device=cpu", *overrides)
-    return resolve_settings(config, NCF, registry.load_framework(config["framework"]["name"]))
+    return resolve_settings(config, NCF, registry.load_framework(config.framework.name))
 
 
 def test_reference_defaults():

@@ -1,6 +1,7 @@
 """Settings of workloads that have several targets, none, no hyperparameter sets, or a choice of models; and of modes."""
 
 import dataclasses
+from copy import deepcopy
 from dataclasses import dataclass
 
 import pytest
@@ -44,7 +45,7 @@ class Throughput(NCF):
 def settings_of(workload, *arguments, **options):
     profile = () if any(text.startswith("profile=") for text in arguments) else ("profile=demo",)
     config = composed("workload=ncf", "device=cpu", *profile, *arguments)
-    config["workload"] = {**dataclasses.asdict(workload.Options()), **options}
+    config.workload = {**dataclasses.asdict(workload.Options()), **options}
     return resolve_settings(config, workload, registry.load_framework("pytorch"))
 
 
@@ -140,7 +141,7 @@ def test_options_of_images_belong_to_the_workloads_that_have_them():
 def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
     before = {name: dict(values) for name, values in NCF.named_sets().items()}
     config = composed("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")
-    copy = {key: dict(value) if isinstance(value, dict) else value for key, value in config.items()}
+    copy = deepcopy(config)
     first, second = (resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2))
     assert first == second
     assert config == copy

@@ -27,7 +27,7 @@ def two_cores(monkeypatch):
 
 def only_environment(monkeypatch, *names):
     def resolve(config, default, device="cpu", tell=None):
-        name = default if config["name"] == "auto" else config["name"]
+        name = default if config.name == "auto" else config.name
         if name not in names:
             raise ValueError(f"environment {name} does not exist; make it with: suite env create {name}")
         return Environment(name, (), sys.executable)
@@ -100,7 +100,7 @@ def test_the_demo_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_c
     again = shlex.split(last.removeprefix(TYPE))
     assert again[:2] == ["--config-dir", str(own)]
     config = compose(again).jobs[0].config
-    assert (config["workload"]["learning_rate"], config["output"]) == (0.001, str(tmp_path / "out"))
+    assert (config.workload["learning_rate"], config.output) == (0.001, str(tmp_path / "out"))
 
 
 def said(*words):

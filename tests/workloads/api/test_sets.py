@@ -52,7 +52,7 @@ def test_a_shipped_set_says_what_it_is_and_where_every_value_comes_from(workload
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
 def test_a_configuration_holds_the_keys_that_can_be_typed(workload):
     options = registry.load_workload(workload).Options
-    found = composed(f"workload={workload}", "profile=synthetic")["workload"]
+    found = composed(f"workload={workload}", "profile=synthetic").workload
     typed = {key.partition(".")[2] for key in option_keys(options) if key.startswith("workload.")}
     assert set(found) == typed
     assert all(found[key] is None for key in of_sets(options) if key in typed)

@@ -81,7 +81,7 @@ def few(tmp_path, monkeypatch):
 def settings_of(data, *overrides, weights=None):
     """Settings of a reference run before `resolve`, with the data sets below `data` and `backbone.weights`."""
     config = composed("workload=ssd", "device=cpu", *overrides)
-    config["backbone"]["weights"] = None if weights is None else str(weights)
+    config.backbone["weights"] = None if weights is None else str(weights)
     settings = resolve_settings(config, SSD, registry.load_framework("pytorch"))
     return dataclasses.replace(settings, data_dir=str(data / "coco2017"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from suite.cli import main
 from suite.commands.arguments import add_machines, launch_of, without_machines
-from suite.config.options import LaunchConfig
+from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
 from suite.control.hosts.commands import run_on_hosts
 from tests.helpers import PROJECT, one_line

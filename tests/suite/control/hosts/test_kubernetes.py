@@ -11,8 +11,20 @@ from tests.helpers import run_suite_here
 
 API = ("1.28.0", "1.37.0")
 """The oldest version that labels pods with their index, and the newest that there is a schema of."""
-SSD = ("workload=ssd", "device=cuda", "launch=kubernetes", "launch.image=x/y:z", "launch.logs=results")
-NCF = ("workload=ncf", "profile=demo", "launch=kubernetes", "launch.image=y", "launch.logs=/raid/logs")
+SSD = (
+    "workload=ssd",
+    "device=cuda",
+    "launch=kubernetes",
+    "launch.kubernetes.image=x/y:z",
+    "launch.kubernetes.logs=results",
+)
+NCF = (
+    "workload=ncf",
+    "profile=demo",
+    "launch=kubernetes",
+    "launch.kubernetes.image=y",
+    "launch.kubernetes.logs=/raid/logs",
+)
 
 
 def written(tmp_path, *words):
@@ -33,9 +45,9 @@ def written(tmp_path, *words):
     ("words", "pods", "limits", "volumes", "first"),
     [
         ((*SSD, "gpus=16", "nodes=2"), 2, {"nvidia.com/gpu": 8}, {"logs": "/logs"}, "suite-a-b-1-0.suite-a-b-1"),
-        ((*SSD, "-m", "gpus=4,8", "nodes=1,4", "launch.jobset=true"), 4, {"nvidia.com/gpu": 8}, {"logs": "/logs"},
+        ((*SSD, "-m", "gpus=4,8", "nodes=1,4", "launch.kubernetes.jobset=true"), 4, {"nvidia.com/gpu": 8}, {"logs": "/logs"},
          "suite-a-b-1-run-0-0.suite-a-b-1"),
-        ((*NCF, "gpus=6", "nodes=3", "cpu.cores_per_device=2", "launch.data=sets"), 3, {"cpu": 4},
+        ((*NCF, "gpus=6", "nodes=3", "cpu.cores_per_device=2", "launch.kubernetes.data=sets"), 3, {"cpu": 4},
          {"data": "/data", "logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
         ((*NCF, "cpu.cores_per_device=all"), 1, {}, {"logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
     ],
@@ -65,7 +77,15 @@ def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first)
         assert found["Service"]["spec"]["selector"] == labels
         assert found["Service"]["metadata"]["name"] == pod["subdomain"]
     assert found["Secret"]["stringData"]["token"] not in str({**found, "Secret": None})
-    ours = ("launch.image", "launch.logs", "launch.data", "launch.jobset", "launch=kubernetes", "dry_run", "output=")
+    ours = (
+        "launch.kubernetes.image",
+        "launch.kubernetes.logs",
+        "launch.kubernetes.data",
+        "launch.kubernetes.jobset",
+        "launch=kubernetes",
+        "dry_run",
+        "output=",
+    )
     kept = [word for word in words if not word.startswith(ours)]
     end = ["launch=external", "launch.wait_seconds=600", f"output={volumes['logs']}/A_b.1", "resume=true"]
     assert container["command"] == ["suite", "run", *kept, *end]
@@ -73,34 +93,38 @@ def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first)
 
 def test_nodes_are_chosen_by_their_labels(tmp_path):
     labels = "[example.org/gpu=h100,zone=]"
-    pod = written(tmp_path, *SSD, f"launch.node_selector={labels}")["Job"]["spec"]["template"]["spec"]
+    pod = written(tmp_path, *SSD, f"launch.kubernetes.node_selector={labels}")["Job"]["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"example.org/gpu": "h100", "zone": ""}
 
 
+K = "launch.kubernetes"
+IMAGE, LOGS = f"{K}.image=a", f"{K}.logs=a"
+
+
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (("launch.logs=a",), "launch=kubernetes: which image? type launch.image=NAME:TAG"),
-        (("launch.image='a b'", "launch.logs=a"), "launch.image=a b: which image? type launch.image=NAME:TAG"),
-        (("launch.image=a",), "launch=kubernetes: logs in a pod would end with it; type launch.logs=CLAIM"),
-        (("launch.image=a", "launch.logs=a/b"), "launch.logs=a/b: a claim's name (small letters"),
-        (("launch.image=a", "launch.logs=a", "launch.data=/a:/b"), "launch.data=/a:/b: a claim's name"),
-        (("launch.image=a", "launch.logs=a", "launch.node_selector=[h100]"), "launch.node_selector: h100 is no label; type"),
-        (("launch.image=a", "launch.logs=a", "gpus=3", "nodes=2"), "nodes=2 gpus=3: every machine has the same number"),
-        (("launch.image=a", "launch.logs=a", "precision=tf32", "device=cpu"), "precision=tf32: GPUs alone have it"),
-        (("launch=ssh", "launch.hosts=[a]", "launch.image=a"), "launch.image=a: only launch=kubernetes has it"),
-        (("launch.image=a", "launch.logs=a", "launch.submit=true"), "launch=kubernetes: kubectl is not installed here"),
+        ((LOGS,), f"launch=kubernetes: expected an image; set {K}.image=NAME:TAG"),
+        ((f"{K}.image='a b'", LOGS), f"{K}.image=a b: expected an image; set {K}.image=NAME:TAG"),
+        ((IMAGE,), f"launch=kubernetes: logs inside a pod would be lost with the pod; set {K}.logs=CLAIM"),
+        ((IMAGE, f"{K}.logs=a/b"), f"{K}.logs=a/b: expected the name of a claim"),
+        ((IMAGE, LOGS, f"{K}.data=/a:/b"), f"{K}.data=/a:/b: expected the name of a claim"),
+        ((IMAGE, LOGS, f"{K}.node_selector=[h100]"), f"{K}.node_selector: h100 is not a label; set"),
+        ((IMAGE, LOGS, "gpus=3", "nodes=2"), "nodes=2 gpus=3: every machine has the same number"),
+        ((IMAGE, LOGS, "precision=tf32", "device=cpu"), "precision=tf32: GPUs alone have it"),
+        (("launch=ssh", "launch.hosts=[a]", IMAGE), f"{IMAGE}: launch.by is ssh; set launch=kubernetes"),
+        ((IMAGE, LOGS, f"{K}.submit=true"), "launch=kubernetes: kubectl is not installed here"),
     ],
-)  # fmt: skip
-def test_bad_input(tmp_path, words, said):
+)
+def test_bad_input(tmp_path, words, message):
     by = () if words[0].startswith("launch=") else ("launch=kubernetes",)
     output = tmp_path / "out"
     done = run_suite_here(
         tmp_path, "workload=ncf", "profile=demo", *by, *words, f"output={output}", PATH="/nowhere", exits=2
     )
-    assert done.stderr.startswith(f"run_suite.py: {said}")
+    assert done.stderr.startswith(f"run_suite.py: {message}")
     assert done.stderr.count("\n") == 1
-    assert output.exists() == ("launch.submit=true" in words)
+    assert output.exists() == ("launch.kubernetes.submit=true" in words)
 
 
 @pytest.mark.parametrize("refusal", ["", "error: You must be logged in to the server (Unauthorized)"])
@@ -110,7 +134,7 @@ def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
     program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "{refusal}" >&2\nexit {len(refusal)}\n')
     program.chmod(0o755)
     file = tmp_path / "out" / "kubernetes.yaml"
-    words = (*NCF, "launch.submit=true", f"output={file.parent}")
+    words = (*NCF, "launch.kubernetes.submit=true", f"output={file.parent}")
     path = {"PATH": f"{program.parent}:/usr/bin:/bin"}
     done = run_suite_here(tmp_path, *words, **path, exits=2 if refusal else 0)
     assert (tmp_path / "asked").read_text() == f"apply --filename={file}\n"
@@ -118,7 +142,7 @@ def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
     if refusal:
         assert f"launch=kubernetes: {refusal}; the job stands in {file}: type kubectl apply" in done.stderr
     else:
-        assert "submitted as suite-out; it writes to out in launch.logs=/raid/logs" in done.stdout
+        assert "submitted as suite-out; it writes to out in launch.kubernetes.logs=/raid/logs" in done.stdout
         assert f"kubectl delete {shlex.quote(f'--filename={file}')}" in done.stdout
     text = file.read_text()
     done = run_suite_here(tmp_path, *words, **path, exits=2)

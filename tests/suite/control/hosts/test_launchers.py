@@ -245,7 +245,7 @@ def test_what_is_submitted(tmp_path):
     assert submits([config], {})
     assert not submits([config], ALLOCATION)
     words = ["-m", "workload=ncf", "gpus=2,4", "nodes=1,2", "launch=slurm"]
-    last = script([*words, "launch.sbatch=[--partition=gpu]", "output=x"], tmp_path).splitlines()[-1]
+    last = script([*words, "launch.slurm.sbatch=[--partition=gpu]", "output=x"], tmp_path).splitlines()[-1]
     assert last.startswith("exec ")
     assert last.endswith(f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true")
 

@@ -156,7 +156,14 @@ def test_a_run_over_two_machines(two, folder, way):
 
 def test_a_command_that_is_submitted(two, folder):
     """From the login node, as one job that runs it on two machines."""
-    words = (*TOY_RUN, "gpus=2", "nodes=2", "launch=slurm", "launch.sbatch=[--time=5]", f"output={folder / 'out'}")
+    words = (
+        *TOY_RUN,
+        "gpus=2",
+        "nodes=2",
+        "launch=slurm",
+        "launch.slurm.sbatch=[--time=5]",
+        f"output={folder / 'out'}",
+    )
     done = run(two, folder, *words)
     number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
     for follow in (f"squeue -j {number}", f"tail -F {folder}/out/slurm-{number}.log", f"scancel {number}"):
@@ -234,7 +241,7 @@ def test_a_run_goes_on_on_both_machines(two, folder):
 def test_a_job_that_slurm_starts_again_goes_on(two, folder):
     """After a preemption, as `scontrol requeue` makes one."""
     words = ("workload=ncf", "framework=mxnet", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:20")
-    words = (*words, "nodes=2", "checkpoint=every:1", "launch=slurm", "launch.sbatch=[--time=9]")
+    words = (*words, "nodes=2", "checkpoint=every:1", "launch=slurm", "launch.slurm.sbatch=[--time=9]")
     done = run(two, folder, *words, f"output={folder / 'cut'}")
     number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
     wait_until("one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2)

@@ -18,8 +18,8 @@ def test_pods_meet_and_train(machines, tmp_path, count):
     folder, nodes = up.folder, up.nodes
     for name in ("data", "logs"):
         (folder / name).mkdir()
-    places = (f"launch.data={folder / 'data'}", f"launch.logs={folder / 'logs'}")
-    words = (*TOY_RUN, f"gpus={count}", f"nodes={count}", "launch=kubernetes", "launch.image=x", *places)
+    places = (f"launch.kubernetes.data={folder / 'data'}", f"launch.kubernetes.logs={folder / 'logs'}")
+    words = (*TOY_RUN, f"gpus={count}", f"nodes={count}", "launch=kubernetes", "launch.kubernetes.image=x", *places)
     run_suite_here(tmp_path, *words, f"output={tmp_path / 'job'}", toy=True, exits=0)
     secret, _, job = yaml.safe_load_all((tmp_path / "job" / "kubernetes.yaml").read_text())
     (container,) = job["spec"]["template"]["spec"]["containers"]
