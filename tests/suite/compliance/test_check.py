@@ -365,7 +365,7 @@ def test_command_prints_one_verdict_a_file(tmp_path, capsys):
     sums = [line.partition(" (not verified")[0] for line in out if " of " in line and " pass" in line]
     assert sums == ["2 of 2 pass, 1 not judged", "1 of 2 pass"]
     assert "    found:  best 0.55 (epoch 0) of 3" in out
-    for wrong, text in ((tmp_path / "none.txt", "is no file or folder"), (tmp_path / "empty", "holds no log")):
+    for wrong, text in ((tmp_path / "none.txt", "no such file or folder"), (tmp_path / "empty", "holds no log")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(ValueError, match=text):
             run(DEMO, wrong)
@@ -382,7 +382,7 @@ def test_every_log_below_a_folder_of_runs_is_checked(tmp_path, capsys):
         assert run(tmp_path) == (name == "died")
         out = capsys.readouterr().out.splitlines()
         assert out[-1] == f"{end} (not verified by MLCommons Association)"
-    assert any("there is no log to check: rank_died, why" in line for line in out)
+    assert any("the run has no log: rank_died, why" in line for line in out)
 
 
 def test_hostile_text_is_printed_clean(tmp_path, capsys):

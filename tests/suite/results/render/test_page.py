@@ -423,7 +423,7 @@ def test_nothing_is_overwritten(tmp_path):
     runs = table(tmp_path / "logs")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "mine.svg").write_text("mine")
-    with pytest.raises(ValueError, match="not an empty folder"):
+    with pytest.raises(ValueError, match="expected a new or empty folder"):
         write_html(runs, tmp_path / "new.html", figures=tmp_path / "figures")
     assert not (tmp_path / "new.html").exists()
     with pytest.raises(ValueError, match="does not exist"):
@@ -477,7 +477,7 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     for index in range(4):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
-    assert "Of several runs: median, least and most, while half of them go on" in found.text
+    assert "the median, the minimum, and the maximum, up to the point that half of the runs reached" in found.text
     quality = next(
         figure
         for title, figure in zip(found.drawn, found.figures, strict=True)
