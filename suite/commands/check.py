@@ -38,9 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     for path in args.files:
         if not path.is_file() and not path.is_dir():
-            raise ValueError(
-                f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree"
-            )
+            raise ValueError(f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree")
         if args.rules is not None and path.is_dir() and is_tree(path):
             raise ValueError(
                 f"--rules {args.rules}: {path} is a submission tree, which is checked against the rules of its round. "

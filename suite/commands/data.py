@@ -37,7 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(prepare, "--skip-bad", "images: skip images that cannot be used", default=None)
     add(prepare, "--full", "images: decode all images instead of checking their headers", default=None)
     add(prepare, "--merges N", "text: number of merges of the byte pair encoding to learn", type=int)
-    add(prepare, "--vocabulary FILE", "text: your vocabulary, from suite data make-vocabulary (open division)", type=Path)
+    add(
+        prepare,
+        "--vocabulary FILE",
+        "text: your vocabulary, from suite data make-vocabulary (open division)",
+        type=Path,
+    )
     text = "text files with a sentence per line, or the downloaded folder"
     add(make_vocabulary, "--from PATH", text, dest="sources", type=Path, nargs="+", required=True)
     add(make_vocabulary, "--to FILE", "file to write the vocabulary to", type=Path, required=True)

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite doctor`."""
-    add(parser, "--device", "kind of devices; auto: GPUs if the machine has any (default: auto)", choices=("auto", "cpu", "cuda"), default="auto")
+    add(
+        parser,
+        "--device",
+        "kind of devices; auto: GPUs if the machine has any (default: auto)",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+    )
     add(parser, "--gpus N", "number of devices of a run (default: all GPUs, or a single core)", type=int)
     text = "framework whose build is compared with the GPUs (default: pytorch)"
     parser.add_argument("--framework", default="pytorch", help=text)
-    add(parser, "--environment NAME", "environment to check (default: the environment of the framework)", default="auto")
+    add(
+        parser, "--environment NAME", "environment to check (default: the environment of the framework)", default="auto"
+    )
     add_machines(parser)
     add(parser, "--output DIR", "folder that logs will be written to (default: the log folder)", type=Path)
     add(parser, "--json", "print versions and findings as JSON, for a bug report")

@@ -23,7 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(create, "names NAME", "environments to create: torch tensorflow-cpu mxnet-cpu", nargs="+")
     add(create, "--recreate", "delete the environment first")
     add(create, "--python FILE", "Python interpreter to use (default: a version that the lock supports)")
-    subcommands.add_parser("list", help="list the environments with state, Python, framework, and whether the lock was tested")
+    subcommands.add_parser(
+        "list", help="list the environments with state, Python, framework, and whether the lock was tested"
+    )
     check = subcommands.add_parser("check", help="import the framework, compare versions, and find the trainers")
     check.add_argument("name", metavar="NAME")
     for subcommand_parser in (create, check):

@@ -39,7 +39,9 @@ class _TrackerChoice:
 
 
 _TRACKERS: Mapping[str, _TrackerChoice] = {
-    "tensorboard": _TrackerChoice("TensorBoard", "event files for tensorboard --logdir", "log directory", "tensorboard"),
+    "tensorboard": _TrackerChoice(
+        "TensorBoard", "event files for tensorboard --logdir", "log directory", "tensorboard"
+    ),
     "mlflow": _TrackerChoice(
         "MLflow",
         "runs with parameters, metrics, and artifacts",
@@ -61,7 +63,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_logs(tracker)
         default = f"${choice.variable}, else {choice.default}" if choice.variable else choice.default
         add(tracker, "--output WHERE", f"{choice.output} (default: {default})")
-        add(tracker, "--follow", f"export again every {FOLLOW_SECONDS:.0f} s until all runs have ended, or until Ctrl-C")
+        add(
+            tracker, "--follow", f"export again every {FOLLOW_SECONDS:.0f} s until all runs have ended, or until Ctrl-C"
+        )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ class Evaluations:
     last_quality: Mapping[str, float] = field(default_factory=dict)
     """Quality of the last evaluation, also if it is not finite: NaN after a diverged run."""
     logged: bool = False
-    """True if the log has an evaluation with a number, also outside the run. Some benchmarks evaluate after `run_stop`."""
+    """True if the log has an evaluation with a number, even outside the run. Some benchmarks evaluate after `run_stop`."""
     reached: int | None = None
     """Number (from 0) of the first evaluation that reaches every target."""
 
@@ -95,7 +95,7 @@ def read_evaluations(
 
 
 def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[str, float]) -> str:
-    """Return the remark on an evaluation without a number, or with a number that is not finite. Else it is empty."""
+    """Return the remark on an evaluation without a finite number; empty if all numbers are finite."""
     if not quality or event.value is None:
         return "eval_accuracy holds no number"
     if len(finite) == len(quality):
@@ -126,7 +126,7 @@ def first_that_meets(
 
 
 def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], benchmark: str) -> bool:
-    """Return True if a quality that meets all targets meets a target only after rounding to float32."""
+    """Check whether a quality that meets all targets meets a target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
         if value > target if improves_as_it_falls(metric, benchmark) else value < target:
@@ -168,7 +168,7 @@ def claimed_end(
     if clock.claimed == EndStatus.SUCCESS.value:
         refuted = _why_no_success(has_targets, evaluations) if is_to_target else ""
         if refuted:
-            return RunEnd(EndStatus.FAILED, EndCode.FALSE_SUCCESS, f"run_stop says success, but {refuted}")
+            return RunEnd(EndStatus.FAILED, EndCode.FALSE_SUCCESS, f"run_stop has status success, but {refuted}")
         return SUCCESS
     return _unsuccessful_end(clock.end, clock.claimed, is_to_target, evaluations, problems)
 
@@ -179,7 +179,7 @@ def _unsuccessful_end(
     """Return the end of a run whose `run_stop` does not claim success."""
     status = EndStatus.FAILED if claimed in ("failed", "fail") else EndStatus.ABORTED
     is_false = is_to_target and evaluations.reached is not None
-    contradiction = f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"
+    contradiction = f"run_stop has status {clean(claimed, 40)}, but an evaluation reaches the target"
     if is_false:
         problems.append(Problem(end.line, ProblemCode.CONTRADICTING_STATUS, contradiction))
     reason = end.metadata.get("reason")

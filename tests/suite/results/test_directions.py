@@ -104,9 +104,15 @@ def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, b
     assert (reached.status, reached.targets, reached.targets_source) == ("success", {"quality": target}, "rules")
     assert reached.epochs_to_target is None  # the labels of these benchmarks may be numbers of samples
     missed = read(loss_log(tmp_path, [2 * target, 1.01 * target], benchmark, target=None))
-    assert (missed.status, missed.reason) == ("failed", "run_stop says success, but no evaluation reaches the target")
+    assert (missed.status, missed.reason) == (
+        "failed",
+        "run_stop has status success, but no evaluation reaches the target",
+    )
 
 
 def test_a_run_that_says_aborted_after_it_reached_its_target_is_not_said_to_have_missed_it(tmp_path):
     record = read(loss_log(tmp_path, [3.6, 3.29], target=None, status="aborted"))
-    assert (record.status, record.reason) == ("aborted", "run_stop says aborted, but an evaluation reaches the target")
+    assert (record.status, record.reason) == (
+        "aborted",
+        "run_stop has status aborted, but an evaluation reaches the target",
+    )

@@ -41,14 +41,14 @@ def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
 
 
 def _rules_name(benchmark: str) -> str:
-    """The rules' name of a benchmark: Mask R-CNN goes by several in logs."""
+    """Return the name of a benchmark in the rules. Logs have several names for Mask R-CNN."""
     return "maskrcnn" if workload_name(benchmark) == "maskrcnn" else benchmark
 
 
 def bleu_targets_in_log_scale(
     targets: Mapping[str, float], source: str, evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> Mapping[str, float]:
-    """The targets in the scale of the log: BLEU is a fraction by the rules of v0.7, but some logs hold points."""
+    """Return the targets in the scale of the log. In the rules of v0.7 BLEU is a fraction, but some logs have points."""
     target = targets.get("bleu", 1.0)
     above = [evaluation for evaluation in evaluations if evaluation.quality.get("bleu", 0.0) > 1.0]
     if source != "rules" or target >= 1.0 or not above:

@@ -276,7 +276,7 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Return groups of results that may share axes: same workload, same profile, all on CPUs or none. Reference runs are first."""
+    """Return groups of results that may share axes: same workload, profile, and kind of device. Reference runs are first."""
     kinds = grouped(results, lambda result: (order_of(result), result.workload))
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
@@ -363,7 +363,9 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
     shown = ("devices", "nodes", *(("batch_size_global",) if grows else ()))
     of_curves = distinct_labels([curve[0] for curve in curves], whose, shown)
     forced = settings_difference(results if results[0].profile else ()).only(NEVER_COMPARED_WITHOUT)
-    if len({(result.devices, result.batch_size_global) for result in results}) == len({result.devices for result in results}):
+    if len({(result.devices, result.batch_size_global) for result in results}) == len(
+        {result.devices for result in results}
+    ):
         forced = forced.without(("batch_size_global",))  # the batch follows from the devices
     texts = {name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns}
     labels = []

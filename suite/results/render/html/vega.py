@@ -25,7 +25,7 @@ SERIES_COLORS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
     *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),
 )
-"""Slot of a style to its color. The first six are for frameworks, the rest for a whole, parts of time, and factors of a speedup.
+"""Slot of a style to its color. Six are for frameworks, the rest for a whole, parts of time, and factors of a speedup.
 
 The hues are those of Okabe and Ito, which color-blind readers can distinguish. They are darkened until text in the color has a
 contrast of 4.5 : 1 on white. The style sheet has light counterparts for a dark page.
@@ -66,7 +66,7 @@ _FURTHER_COLORS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
 _PNG_SCALE = 2.0
 """Pixels of the PNG for each pixel of the SVG."""
 IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
-"""Values of `k`, the kind of a mark: ideal scaling, a target with its text below or above its line, a point without a marker."""
+"""Values of `k`, the kind of a mark: ideal scaling, target with text below or above its line, point without a marker."""
 Json = Any
 Paint = Callable[[str], str]
 """Function that returns the color to draw with, for a color of a file."""
@@ -290,7 +290,9 @@ def _curves(chart: Chart, color: dict[str, Json], paint: Paint, on_page: bool) -
     if timed:  # the page sets the limits when the user drags over the figure
         x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "nice": False}
         y["scale"] |= {} if chart.from_zero else {"padding": _INSET}
-    dash = color | {"scale": color["scale"] | {"range": [*map(_dash, chart.styles)]}}  # colors and dashes share a legend
+    dash = color | {
+        "scale": color["scale"] | {"range": [*map(_dash, chart.styles)]}
+    }  # colors and dashes share a legend
     place = {"x": x, "y": y, "color": color}
 
     def layer(test: str, mark: dict[str, Json], encoding: dict[str, Json], *more: Json) -> dict[str, Json]:

@@ -46,7 +46,7 @@ def test_a_last_evaluation_that_is_no_finite_number_is_the_last_quality(tmp_path
 def test_a_diverged_run_is_no_success_whatever_it_says(tmp_path, value, matches):
     record = read(log(tmp_path, ["0.3", value], benchmark="bert"))
     assert record.status == "failed"
-    assert record.reason.startswith("run_stop says success, but the last evaluation is ")
+    assert record.reason.startswith("run_stop has status success, but the last evaluation is ")
     assert matches(record.quality["quality"])
 
 
@@ -66,7 +66,7 @@ def test_one_of_two_metrics_may_be_nan(tmp_path):
 @pytest.mark.parametrize("benchmark", ["llama31_8b", "bert", "resnet", "unheard_of"])
 def test_no_success_without_an_evaluation(tmp_path, benchmark):
     record = read(log(tmp_path, [], benchmark=benchmark))
-    assert (record.status, record.reason) == ("failed", "run_stop says success, but the log has no evaluation")
+    assert (record.status, record.reason) == ("failed", "run_stop has status success, but the log has no evaluation")
     record = read(log(tmp_path, ['"soon"'], benchmark=benchmark))
     assert record.status == "failed"
 
