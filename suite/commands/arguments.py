@@ -19,7 +19,7 @@ _MOST_DEVICES = 1_000_000
 
 
 def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
-    """One argument as its usage has it, `paths DIR`, `--figures FOLDER` or `--werror`, which takes no value, and its help."""
+    """Add an argument by its usage, such as `paths DIR`, `--figures FOLDER`, or `--werror` (without a value), with its help."""
     name, _, metavar = usage.partition(" ")
     if metavar:
         more["metavar"] = metavar
@@ -29,7 +29,7 @@ def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) 
 
 
 def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: str = "+") -> None:
-    """What is read."""
+    """Add the paths of logs."""
     add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
 
 
@@ -39,11 +39,11 @@ def check_logs(paths: Sequence[Path]) -> None:
 
     for path in paths:
         if path.is_file() and (why := why_no_log(path)):
-            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
+            raise ValueError(f"{path} is not a log: {why}. Give a log, or a folder of runs")
 
 
 def add_measured(parser: argparse.ArgumentParser) -> None:
-    """What is looked at: folders and logs, published results, one workload."""
+    """Add the arguments that select results: folders and logs, published results, a workload."""
     add_logs(parser, nargs="*")
     text = "a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)"
     add(parser, "--published ROUND/SUBMITTER/SYSTEM", text, action="append", default=[])
@@ -51,20 +51,20 @@ def add_measured(parser: argparse.ArgumentParser) -> None:
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:
-    """`--price-per-device-hour`, which `prices` reads."""
+    """Add `--price-per-device-hour`, which `prices` reads."""
     text = "cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name"
     add(parser, "--price-per-device-hour PRICE", text)
 
 
 def prices(args: argparse.Namespace) -> Prices | None:
-    """The prices that were typed. Raises ValueError (one line) for anything but prices."""
+    """Return the given prices, or None. Raises ValueError for an argument that is not a price."""
     from suite.results.price import parse_prices
 
     return None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """`--format` and `--output`, which `write` follows."""
+    """Add `--format` and `--output`, which `write` uses."""
     from suite.results.render.document import FORMATS
 
     text = "markdown, or every column as csv, json or parquet (default: from the suffix of FILE, else markdown)"
@@ -86,11 +86,11 @@ def resolve_output(args: argparse.Namespace) -> None:
     An HTML file as `--output` becomes `args.html` if the command writes HTML pages.
 
     Raises:
-        ValueError: `write` would refuse the output, or the suffix and the format contradict each other.
+        ValueError: `write` would refuse the output, or the suffix and the format do not match.
     """
     if args.output is not None:
         if args.output.exists():
-            raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
+            raise ValueError(f"--output {args.output} exists and is not overwritten. Give a new path")
         if args.output.suffix.lower() in _HTML_SUFFIXES:
             _move_output_to_html(args)
         else:
@@ -104,11 +104,11 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
     """Treat `--output FILE.html` as `--html FILE.html`. Raises ValueError if the command cannot do that."""
     if not hasattr(args, "html"):
         allowed = ", ".join(_FORMATS_OF_SUFFIXES)
-        raise ValueError(f"--output {args.output}: suite {args.command} writes no HTML; allowed suffixes: {allowed}")
+        raise ValueError(f"--output {args.output}: suite {args.command} writes no HTML. Allowed suffixes: {allowed}")
     if args.format is not None:
         raise ValueError(f"--output {args.output} is an HTML page: leave out --format {args.format}")
     if args.html is not None:
-        raise ValueError(f"--html {args.html} and --output {args.output} are two pages: leave out one of the two")
+        raise ValueError(f"--html {args.html} and --output {args.output} are two pages. Omit --html or --output")
     args.html, args.output = args.output, None
 
 
@@ -120,13 +120,11 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
         if format_of_suffix is None and suffix not in _PLAIN_SUFFIXES:
             allowed = ", ".join(_FORMATS_OF_SUFFIXES)
             raise ValueError(
-                f"--output {path}: no format has the suffix {suffix}; allowed: {allowed}, or set --format NAME"
+                f"--output {path}: no format has the suffix {suffix}. Allowed: {allowed}, or set --format NAME"
             )
         return format_of_suffix or "markdown"
     if format_of_suffix not in (None, chosen):
-        raise ValueError(
-            f"--output {path} and --format {chosen} contradict each other: leave out --format, or change the suffix"
-        )
+        raise ValueError(f"--output {path} and --format {chosen} do not match: omit --format, or change the suffix")
     return chosen
 
 
@@ -151,7 +149,7 @@ def write(view: View, args: argparse.Namespace) -> None:
             stream.write(content)
     except OSError as error:
         raise ValueError(
-            f"--output {args.output} cannot be written ({error.strerror}); give the path of a new file"
+            f"--output {args.output} cannot be written ({error.strerror}). Give the path of a new file"
         ) from error
 
 
@@ -164,7 +162,7 @@ def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
-    """On which machines the command works: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
+    """Add the machines on which the command runs: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
     group = parser.add_argument_group("several machines (docs/several_machines.md)")
     text = "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation"
     add(group, "--launch", text, choices=("local", "ssh", "slurm"))
@@ -174,13 +172,13 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
 
 
 def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> Launch | None:
-    """The machines that a command line names; None for this one. Raises ValueError for a contradiction."""
+    """Return the machines of a command line; None for this machine. Raises ValueError for a contradiction."""
     if not hasattr(args, "hosts"):
         return None
     named = bool(args.hosts or args.hostfile)
     by = args.launch or ("ssh" if named else "local")
     if by != "ssh" and named:
-        raise ValueError(f"--launch {by}: --hosts and --hostfile are for --launch ssh; leave one of the two out")
+        raise ValueError(f"--launch {by}: --hosts and --hostfile are for --launch ssh. Omit --hosts or --hostfile")
     if by == "ssh" and not named:
         raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
     if by == "local":
@@ -188,9 +186,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
     from suite.control.hosts.launchers import in_allocation
 
     if by == "slurm" and not in_allocation(variables):
-        raise ValueError(
-            "--launch slurm: this is no allocation; type salloc -N2 first, or name machines with --hosts a,b"
-        )
+        raise ValueError("--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b")
     from suite.config.options import LaunchConfig
 
     hosts = [args.hosts] if args.hosts else []
@@ -198,7 +194,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
 
 
 def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str]:
-    """A command line as the machines that it names get it: without them, and with the whole path of what is here."""
+    """Return the command line for the machines: without the arguments that name them, with absolute paths."""
     parser = argparse.ArgumentParser(add_help=False)
     add_machines(parser)
     _, kept = parser.parse_known_args(list(words))
@@ -207,13 +203,13 @@ def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str
 
 
 def _whole(word: str, paths: set[str]) -> str:
-    """A path as it is meant where the command is typed."""
+    """Return a path of this machine as an absolute path."""
     option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return f"{option}{sign}{os.path.abspath(value)}" if value in paths else word
 
 
 def counts(text: str) -> tuple[int, ...]:
-    """Numbers of devices, rising. Raises ArgumentTypeError for anything else."""
+    """Return numbers of devices in increasing order. Raises ArgumentTypeError for invalid text."""
     words = text.split(",")
     if not all(word.isdecimal() and 0 < int(word[:12]) <= _MOST_DEVICES for word in words):
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")

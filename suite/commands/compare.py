@@ -65,7 +65,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     if to is None and not other_paths and len(paths) > 1:
         if len(paths) > 2:
             raise ValueError(
-                f"{len(paths)} folders: expected one or two; run: suite compare {paths[0]} {paths[1]}, or name the "
+                f"{len(paths)} folders: expected one or two. Run: suite compare {paths[0]} {paths[1]}, or name the "
                 f"second set after --to-logs: suite compare {paths[0]} --to-logs {' '.join(map(str, paths[1:]))}"
             )
         paths, other_paths, argument = paths[:1], paths[1:], "LOGS"
@@ -82,8 +82,8 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     elif names:
         first = next(iter(names))
         raise ValueError(
-            f"{first} is the name of published results, not a folder; "
-            f"run: suite compare {first} --to NAME, or suite compare LOGS --to {first}"
+            f"{first} is the name of published results, not a folder. "
+            f"Run: suite compare {first} --to NAME, or suite compare LOGS --to {first}"
         )
     check_logs([*paths, *other_paths])
     if other_paths:
@@ -116,8 +116,8 @@ def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | No
             raise
         logs = " ".join(map(str, paths))
         raise ValueError(
-            f"{option} {name}: expected the name of published results, but {name} is a path; "
-            f"run: suite compare {logs} --to-logs {name}"
+            f"{option} {name}: expected the name of published results, but {name} is a path. "
+            f"Run: suite compare {logs} --to-logs {name}"
         ) from error
     return name
 
@@ -145,8 +145,8 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
         existing = {text for result in published_results() for text in (result.round, result.run)}
         raise ValueError(
             f"{' and '.join(missing)} {verb} not exist, and no published results have {name}"
-            f"{nearest(missing[0], existing)}; "
-            "give folders that contain logs, such as logs/, or names of published results (suite published list)"
+            f"{nearest(missing[0], existing)}. "
+            "Give folders that contain logs, such as logs/, or names of published results (suite published list)"
         )
     return names
 

@@ -1,4 +1,4 @@
-"""`suite scaling`: predicts time on more devices than were measured, and validates its law on published rows."""
+"""`suite scaling`: predicts time on more devices than were measured, and validates the scaling model on published results."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_measured(parser)
     add(parser, "--devices N,N,…", "device counts to predict: 16,64,512", type=counts)
     batch = parser.add_mutually_exclusive_group()
-    text = "samples a device (default: as on the nearest measured count)"
+    text = "samples per device; default: as on the nearest measured device count"
     add(batch, "--batch-per-device B", text, type=_positive)
-    add(batch, "--batch-global B", "samples of all devices, whatever their number", type=_positive)
-    text = "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie or a system of your own, not by the law of "
-    text += "published rows; needs runs of two batches on one device. All-reduces among the runs take the place of its links"
+    add(batch, "--batch-global B", "samples of all devices, the same on each device count", type=_positive)
+    text = "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie, or a system in a file, not with the scaling model. "
+    text += (
+        "Needs runs with two batch sizes on one device. Measured all-reduces among the runs replace links of the system"
+    )
     add(parser, "--system NAME|FILE", text)
-    add(parser, "--gradient-mb MB", "gradients of a model that is not the reference's", type=_positive)
+    add(parser, "--gradient-mb MB", "size of the gradients, for models other than the reference model", type=_positive)
     add_price(parser)
     add_format(parser)
     text = "time and efficiency over devices as SVG and PNG in a new folder"
     add(parser, "--figures FOLDER", text, type=Path)
-    text = "predict every published row without its own time and compare; exit code 1 if a bar is not met"
+    text = "predict each published result without its time and compare; exit status 1 if a limit is not met"
     add(parser, "--validate", text)
 
 
@@ -45,24 +47,30 @@ def _positive(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.0 < value < 1e12:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r}: give a number above 0")
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text[:40]!r}")
     return value
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print predictions, 0; or the validation, 1 if a bar is not met. Raises ValueError (one line) for a user's mistake."""
+    """Print predictions, or the validation of the scaling model.
+
+    Returns:
+        0, or 1 if a limit of the validation is not met.
+
+    Raises:
+        ValueError: An argument is wrong, or no prediction is possible.
+    """
     resolve_output(args)
     if args.validate:
         if args.paths or args.published or args.devices:
-            raise ValueError(
-                "--validate is about the shipped published rows: give no DIR, --published or --devices with it"
-            )
+            raise ValueError("--validate uses the shipped published results. Omit DIR, --published, and --devices")
         return _validate(args)
     if args.devices is None:
-        raise ValueError("give the device counts to predict: --devices 16,64,512 (or --validate)")
+        raise ValueError("no device counts to predict. Set --devices 16,64,512, or set --validate")
+    from suite.results.predict.predictions import PredictionRequest, predictions
     from suite.results.predict.systems import find_system, measured_links
     from suite.results.scores import measured
-    from suite.results.views.scaling import Wanted, forecasts, view
+    from suite.results.views.scaling import scaling_view
     from workloads.api import GradientTraffic
 
     system = None if args.system is None else find_system(args.system)
@@ -71,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     results = measured(args.paths, args.published, args.workload, "scaling")
     price_list = prices(args)
     price_notes = () if price_list is None else price_list.unused_notes(results)
-    wanted = Wanted(
+    request = PredictionRequest(
         args.devices,
         args.batch_per_device,
         args.batch_global,
@@ -80,20 +88,20 @@ def run(args: argparse.Namespace) -> int:
         price_list,
         tuple(measured_links(results)),
     )
-    found = forecasts(results, wanted)
+    found = predictions(results, request)
     if args.figures is not None:
-        from suite.results.render.html.scaling import forecast_charts
+        from suite.results.render.html.scaling import prediction_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
-        write_figures([chart for one in found for chart in forecast_charts(one)], args.figures)
-    write(replace(view(found), notes=price_notes), args)
+        write_figures([chart for prediction in found for chart in prediction_charts(prediction)], args.figures)
+    write(replace(scaling_view(found), notes=price_notes), args)
     return 0
 
 
 def _validate(args: argparse.Namespace) -> int:
     from suite.results.predict.validate import validate
-    from suite.results.views.scaling import validation
+    from suite.results.views.scaling import validation_view
 
     validation_result = validate()
-    write(validation(validation_result), args)
+    write(validation_view(validation_result), args)
     return 0 if validation_result.bars["met"].all() else 1

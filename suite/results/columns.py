@@ -47,7 +47,7 @@ OURS = "ours"
 TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
 """Kind of a column to its type in a DataFrame."""
 _KINDS = {"str": "text", "float | None": "number", "int": "count", "int | None": "count", "bool": "flag"}
-"""Type of a field to the kind of its column. Columns of other types have the kind `object`."""
+"""Type of a field to the kind of its column. Columns of all remaining types have the kind `object`."""
 Value = Callable[[RunRecord], Any]
 """Function that computes a column of a run from its record."""
 
@@ -111,7 +111,7 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
-    """Return the telemetry of a run of this suite (docs/telemetry.md); empty for all other runs."""
+    """Return the telemetry of a run of this suite (docs/telemetry.md); empty for all foreign runs."""
     whole = log.settings.profile and not log.resumptions  # the telemetry of a resumed run covers its last part only
     return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
@@ -175,12 +175,12 @@ def _round(log: RunRecord) -> str:
 
 
 def _folder(log: RunRecord) -> str:
-    """Return the folder of a log of another program; empty for a run of this suite."""
+    """Return the folder of a foreign log; empty for a run of this suite."""
     return str(log_folder(log.path)) if log.has_log and not _is_ours(log) else ""
 
 
 def _is_one_submission(log: RunRecord) -> bool:
-    """Check whether all logs in the folder of a log of another program are one result, even if their settings differ."""
+    """Check whether all logs in the folder of a foreign log are one result, even if their settings differ."""
     if not _folder(log):
         return False
     return is_submission_log(log.path.name) or (log.entry is not None and log.entry.is_submission)
@@ -247,7 +247,7 @@ _text, _mean, _first = partial(column, unknown=""), partial(column, combine=mean
 
 
 scored = partial(column, value=None)
-"""Declare a column that only results have, or that has another meaning for results."""
+"""Declare a column that only results have, or that has a different meaning for results."""
 
 
 def _summed(text: str, name: str, *needed: str) -> Any:
@@ -273,7 +273,7 @@ class Columns(RunSettings):
         "Submitter of a result of others: by the folders, the system description, or the log", _submitter
     )
     division: str = _text("`closed` or `open`: by the system description, the folders, or the log", _division)
-    folder: str = _text("Folder of a log of another program: it makes one result", _folder)
+    folder: str = _text("Folder of a foreign log: it makes one result", _folder)
     is_submission: bool = column(
         "All logs in its folder are one result: it lies in a submission, or is called `result_*.txt`",
         _is_one_submission,

@@ -31,13 +31,13 @@ def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dic
 
 
 def mean(rows: Iterable[Any], name: str) -> float | None:
-    """Return the mean of the known values; None if no value is known."""
+    """Return the mean of the known values, if there are any."""
     values = known(rows, name)
     return statistics.fmean(values) if values else None
 
 
 def total(rows: Iterable[Any], name: str) -> float | None:
-    """Return the sum of the known values; None if no value is known, or if the sum overflows."""
+    """Return the sum of the known values, if there are any and the sum does not overflow."""
     values = known(rows, name)
     try:
         return math.fsum(values) if values else None
@@ -70,7 +70,7 @@ def common_value(rows: Iterable[Any], name: str) -> Any:
 
 
 def share_of(above: str, below: Sequence[str]) -> Combine:
-    """Return a function that divides the sum of a column by the sum of other columns, over runs that have all of them."""
+    """Return a function that divides the sum of a column by the sum of several columns, over runs that have all of them."""
 
     def combined(rows: Sequence[Any], _: str) -> float | None:
         whole = having(rows, above, *below)

@@ -29,7 +29,7 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     """Return the curves of the runs below `paths`, runs that failed or have not ended included.
 
     Copies of logs are left out. Unknown values are missing. A block of training without an evaluation has a
-    row without a metric. In logs of other programs this holds for every block, because these logs do not contain which
+    row without a metric. In foreign logs this holds for every block, because these logs do not contain which
     evaluation belongs to a block.
 
     Args:
@@ -81,7 +81,7 @@ def paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
     """Return the evaluations and blocks of training of a log, in order.
 
     In logs of this suite a block is paired with the evaluation before it in the log, because the suite writes a block after its
-    evaluation. In logs of other programs each evaluation and each block is alone.
+    evaluation. In foreign logs each evaluation and each block is alone.
     """
     pairs: list[tuple[Evaluation | None, Throughput | None]] = []
     items: list[Evaluation | Throughput] = [*log.evaluations, *log.throughput]

@@ -72,7 +72,7 @@ class DataTable:
         )
 
     def renamed(self, names: Mapping[str, str]) -> DataTable:
-        """Return the table with other names for some columns."""
+        """Return the table with some columns renamed."""
         return DataTable(tuple(names.get(name, name) for name in self.columns), self.rows)
 
     def with_column(self, name: str, values: Sequence[Any]) -> DataTable:

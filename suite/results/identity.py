@@ -1,6 +1,6 @@
 """Identity of experiments: two runs belong to the same experiment if their settings and logged hyperparameters agree.
 
-Seeds and other bookkeeping do not count. `same` compares two rows, `differences` returns the settings that differ, and
+Seeds and bookkeeping do not count. `same` compares two rows, `differences` returns the settings that differ, and
 `suite.results.settings_difference` compares any number of results.
 """
 
@@ -17,7 +17,7 @@ from suite.results.columns import HEADINGS, Columns
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
-from suite.results.targets import same_targets, targets_told
+from suite.results.targets import same_targets, target_text
 from suite.results.text import clean
 from workloads.api import DeviationCode, LoggedSettings, field_names
 
@@ -86,7 +86,7 @@ def facts(row: Columns) -> dict[str, Any]:
     values = {
         name: getattr(row, name)
         for name in FIELDS
-        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # other programs: `round` has it
+        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # for foreign results `round` has it
     }
     if row.profile:
         variables = identifying_variables(row.environment_variables or {})
@@ -249,7 +249,7 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":
-        return clean(targets_told(value, workload_name(row.workload) if row is not None else ""), limit)
+        return clean(target_text(value, workload_name(row.workload) if row is not None else ""), limit)
     if name == "data_fingerprint":
         return clean(value, 12)
     if isinstance(value, int) and not isinstance(value, bool):

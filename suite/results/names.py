@@ -37,13 +37,13 @@ WORKLOAD_TITLES: Mapping[str, str] = {
 PLACEHOLDER = "PLACEHOLDER"
 """Part of the names in logs whose submitter left the defaults of NVIDIA's scripts: `SUBMISSION_ORG_PLACEHOLDER`."""
 UNKNOWN_ROUND = "not known"
-"""Round of a log whose format several rounds used, where neither a published run nor its folder's name says which."""
+"""Round of a log whose format several rounds used, if no published run and no folder name identifies the round."""
 _ROUND = re.compile(r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?")
 """Folder of a round: `v3.1`, or a repository, whose archives end with the name of a branch: `training_results_v3.1-main`."""
 
 
 def parse_round_name(folder_name: str) -> str:
-    """Return `v3.1` for a folder called `v3.1` or `training_results_v3.1`, and an empty string for any other name."""
+    """Return `v3.1` for a folder called `v3.1` or `training_results_v3.1`, and an empty string for all remaining names."""
     match = _ROUND.fullmatch(folder_name)
     return f"v{match[1]}" if match else ""
 
@@ -64,24 +64,24 @@ def absolute_place(path: Path) -> Path:
 
 
 def round_like(name: str) -> Round:
-    """The suite's round that starts the clock and numbers epochs as the one of this name: of all others than v0.5, v0.7."""
+    """Return the round of this name, or v0.7 for a round that the suite does not have."""
     found = round_called(name) or round_called("v0.7")
     assert found is not None, "conf/rounds/v0.7.yaml"
     return found
 
 
 def data_text(dataset: str) -> str:
-    """`generated data` of a data set that the suite generates, else its name: a demo may train on data of one's own."""
+    """Return `generated data` for a data set that the suite generates, else its name."""
     return "generated data" if dataset.endswith(GENERATED) else f"data set {dataset or 'not known'}"
 
 
 def short_title(workload: str) -> str:
-    """`Mask R-CNN`: what a workload is called in a sentence; an unknown one as it is."""
+    """Return the title of a workload in sentences, such as `Mask R-CNN`. An unknown name is returned unchanged."""
     return WORKLOAD_TITLES.get(workload, workload).partition(" (")[0]
 
 
 def workload_name(name: str) -> str:
-    """The suite's name of a workload; an unknown name is returned in lower case."""
+    """Return the suite's name of a workload. An unknown name is returned in lower case."""
     lower = name.strip().lower()
     return _ALIASES.get(lower, lower)
 
@@ -94,7 +94,7 @@ def framework_name(text: str, system: str = "", workload: str = "") -> str:
     """Return the framework that a submitter's description names, or the text itself if it names none.
 
     A description may list the containers of several frameworks. The name of the system decides if it names only one of them.
-    A framework for one kind of model, such as HugeCTR, is chosen for its workloads and ignored for others. If several remain,
+    A framework for one kind of model, such as HugeCTR, is chosen for its workloads and ignored for the rest. If several remain,
     all are named without versions: `mxnet or pytorch`.
 
     Args:
@@ -128,9 +128,9 @@ _CARD_OR_MODULE = re.compile(r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm
 
 
 def accelerator_chip(hardware: str) -> str:
-    """The chip in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `V100S`, `TPU v3` of `tpuv3-8`.
+    """Return the chip in a submitter's description: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`.
 
-    A description without a known name is returned as it is.
+    A description without a known name is returned unchanged.
     """
     match = _CHIPS.search(hardware)
     if match is None:
@@ -142,10 +142,10 @@ def accelerator_chip(hardware: str) -> str:
 
 
 def accelerator_name(hardware: str) -> str:
-    """The kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB` of `NVIDIA A100-SXM4-80GB (400W)`.
+    """Return the kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB`, or the chip.
 
-    A chip that is sold as a card and as a module is two kinds, which differ in clock, power and memory, and A100's two sizes of
-    memory differ in bandwidth. What the description leaves out is left out: `A100`. Any other kind is its chip.
+    A chip that is sold as a card and as a module is two kinds, which differ in clock, power, and memory. The two sizes of
+    A100 memory differ in bandwidth. Facts that the description omits are omitted: `A100`.
     """
     kind = accelerator_chip(hardware)
     if kind not in ("V100", "A100", "H100"):

@@ -82,7 +82,7 @@ def parse_prices(text: str) -> Prices:
         name = (match[1] or "").strip().lower()
         if name in prices:
             mistake = f"{name} has two prices" if name else "there are two prices for all devices"
-            raise ValueError(f"{OPTION} {text[:60]!r}: {mistake}; give each name once, such as v100=2.48,a100=4.10")
+            raise ValueError(f"{OPTION} {text[:60]!r}: {mistake}. Give each name once, such as v100=2.48,a100=4.10")
         prices[name] = float(match[2])
     every = prices.pop("", None)
     return Prices(every, tuple(sorted(prices.items(), key=lambda item: -len(item[0]))))

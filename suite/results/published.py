@@ -1,7 +1,7 @@
 """Published results of rounds and of the DGX-1 scaling article, from the CSV files in `logs/published/`.
 
 `logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv` that have the required
-columns and any of the optional columns. Logs of other programs get the settings that they do not contain from the system
+columns and any of the optional columns. Foreign logs get the settings that they do not contain from the system
 description in their folders, or from the published results.
 """
 
@@ -52,7 +52,7 @@ def published_folders() -> tuple[Path, ...]:
     users_folder = expand_user(extra)
     if not users_folder.is_dir():
         raise ValueError(
-            f"{FOLDER_VARIABLE}={extra}: no such folder; set it to a folder with results*.csv files, or unset it"
+            f"{FOLDER_VARIABLE}={extra}: no such folder. Set it to a folder with results*.csv files, or unset it"
         )
     return (SHIPPED, users_folder)
 
@@ -115,7 +115,7 @@ class _Line(dict[str, str]):
             value = math.nan
         if not 0 <= value <= _LARGEST_NUMBER:
             where = f"{self.path} line {self.number}"
-            raise ValueError(f"{where}: {name} is {text[:40]!r}; expected a number from 0 on, or an empty cell")
+            raise ValueError(f"{where}: {name} is {text[:40]!r}. Expected a number from 0 on, or an empty cell")
         return value
 
     def count(self, name: str) -> int | None:
@@ -225,11 +225,11 @@ def _article_row(line: _Line) -> Run:
     )
 
 
-# --- logs of other programs ---------------------------------------------------------------------------------------------
+# --- foreign logs ---------------------------------------------------------------------------------------------
 
 
 def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs with their entries. Runs of other programs get devices, hardware, framework, system, and round.
+    """Return the runs with their entries. Foreign runs get devices, hardware, framework, system, and round.
 
     The first source that has a setting decides: the folders and the system description of a submission, then the published
     result of the run, then the log. If the published result has the name of the entry, it comes first, because its settings
@@ -257,7 +257,7 @@ def _is_foreign(run: RunRecord) -> bool:
 
 
 def _describe(run: RunRecord, entry: Entry) -> RunRecord:
-    """Return a run of another program with the settings that its entry and the published figures add."""
+    """Return a foreign run with the settings that its entry and the published figures add."""
     logged = run.described_settings
     assert logged is not None
     published = _find_published_run(run)

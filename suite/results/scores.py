@@ -149,14 +149,14 @@ _VERSION = ("suite_version", "git_commit")
 
 
 def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
-    """Yield the files that could not be used, and the other entries that contain the same logs."""
+    """Yield the files that could not be used, and the entries that contain the same logs."""
     problems = {problem for row in members for problem in row.entry_problems}
     yield from sorted(problems)
     if len({row.scaling_factor for row in members}) > 1:
         yield "the score is not scaled: its logs lie in folders with different scaling factors"
     repeats = sum(bool(row.repeat_of) for row in members)
     if repeats:
-        yield f"{repeats} of {len(members)} logs repeat others in the folder; the official score counts them"
+        yield f"{repeats} of {len(members)} logs repeat logs of the folder; the official score counts them"
     other_entries = Counter(row.also_in for row in members if row.also_in)
     for name, count in sorted(other_entries.items()):
         logs = f"all {count} logs" if count == len(members) else f"{count} of {len(members)} logs"
@@ -257,10 +257,10 @@ def counted_runs(
     is_complete = rule is not None and attempts >= rule.runs_required
     dropped = 1 if rule is None else rule.dropped_runs
     if rule is not None and attempts < rule.runs_required:
-        notes.append(f"fewer runs than the rules ask ({attempts} of {rule.runs_required})")
+        notes.append(f"fewer runs than the rules require ({attempts} of {rule.runs_required})")
     if rule is not None and attempts > rule.runs_required:
         notes.append(
-            f"more runs than the rules ask ({attempts} for {rule.runs_required}): "
+            f"more runs than the rules require ({attempts} for {rule.runs_required}): "
             "which of them count was not fixed before"
         )
     if rule is not None and is_complete and rule.first_converged is not None and len(runs) >= rule.first_converged:
@@ -365,7 +365,7 @@ def find_published(name: str, option: str = "--to") -> list[Result]:
     near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.4)
     offered = [one for lower, one in names.items() if lower in near] or sorted(rounds)
     raise ValueError(
-        f"{option} {name}: no such published result; nearest: {', '.join(offered[:3])} (all of them: suite published list)"
+        f"{option} {name}: no such published result. Nearest: {', '.join(offered[:3])} (all of them: suite published list)"
     )
 
 
@@ -383,7 +383,7 @@ def measured(
 ) -> list[Result]:
     """Return the results below `paths` and the published results of these names, for `suite COMMAND`.
 
-    Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or none is of the workload.
+    Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or all are of different workloads.
     """
     if not paths and not published:
         raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
@@ -402,7 +402,9 @@ def _succeeded(paths: Sequence[str | Path]) -> list[Result]:
     if any(not row.all_reduces for row in succeeded):
         return succeeded
     if succeeded:
-        raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
+        raise ValueError(
+            f"{folders}: all runs measure all-reduces and do not train. Give the folder of training runs too"
+        )
     going = sum(run.running for run in runs)
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []
     counts += [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []

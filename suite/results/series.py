@@ -14,7 +14,7 @@ from suite.results.scores import figure
 
 
 def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
-    """Return the result that the other results of a series are divided by: the result on the fewest devices.
+    """Return the baseline of a series, which speedups are relative to: the result on the fewest devices.
 
     This is the only definition of a baseline. Every view takes it from `Series.baseline`.
 

@@ -87,7 +87,7 @@ class SettingsDifference:
 
         Args:
             limit: Characters of a label. Different labels stay different.
-            exceptions: Leave out values that more results have than any other value.
+            exceptions: Leave out values that more results have than each remaining value.
         """
         columns = {label(name): self.texts(name) for name in self.columns}
         usual = {name: _most_common(texts) if exceptions else None for name, texts in columns.items()}
@@ -154,7 +154,7 @@ def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any
 
 
 def _most_common(texts: Sequence[str]) -> str | None:
-    """Return the text that several results have and more than any other text; None if there is no such text."""
+    """Return the most frequent text if several results have it; None if there is no such text."""
     (text, count), *others = Counter(texts).most_common(2)
     return text if count > max([1, *(other for _, other in others)]) else None
 

@@ -1,4 +1,4 @@
-"""Every run as a row of one pandas DataFrame: our logs, logs of other programs, published results.
+"""Every run as a row of one pandas DataFrame: our logs, foreign logs, published results.
 
     from suite.results import table
     runs = table("logs/")                  # a row a run, also those that failed
@@ -70,7 +70,7 @@ def shareable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_one_type(values: Sequence[Any]) -> list[Any]:
-    """Values of a column as one type: seeds of logs may be text, or integers that no file's type holds."""
+    """Return the values of a column in one type. Seeds of logs may be text, or integers that a file's type cannot hold."""
     storable = [_storable(value) for value in values]
     known = [value for value in storable if value is not None and value == value]
     mixed = len(set(map(type, known))) > 1 or any(type(value) is int and abs(value) >= 1 << 63 for value in known)
@@ -78,7 +78,7 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
 
 
 def _storable(value: Any) -> Any:
-    """Mappings and lists as JSON; of text what UTF-8 can hold: logs may have halves of surrogate pairs."""
+    """Return mappings and lists as JSON, and text in UTF-8. Logs may contain halves of surrogate pairs."""
     if isinstance(value, (Mapping, tuple, list)):
         value = json.dumps(value, ensure_ascii=False, default=str)
     return value.encode(errors="replace").decode() if isinstance(value, str) else value

@@ -62,9 +62,9 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "m
 
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
-    """What to multiply values of `metric` by to show them: 100 for BLEU as a fraction, else 1.
+    """Return the factor to display values of a metric: 100 for BLEU as a fraction, else 1.
 
-    The target decides; where there is none, the largest of `values`. Some logs hold BLEU as a fraction, some in points.
+    Some logs have BLEU as a fraction, and some in points. The target decides, or the largest of `values` without a target.
     """
     if "bleu" not in metric.lower():
         return 1.0
@@ -77,9 +77,10 @@ _TARGET_TOLERANCE = 2.0**-23
 
 
 def same_targets(one: Mapping[str, float], other: Mapping[str, float], workload: str) -> bool | None:
-    """Whether two targets of a workload are the same quality; None if one is not known.
+    """Check whether two targets of a workload are the same quality. None if a target is unknown.
 
-    A single target is compared by its value (logs of the rounds name the metric differently), several by name.
+    Single targets are compared by value, because logs of the rounds name the metric differently. Several targets are
+    compared by name.
     """
     metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
     first, second = ({name: value * bleu_scale(metric, value) for name, value in side.items()} for side in (one, other))
@@ -105,7 +106,7 @@ METRIC_NAMES: Mapping[str, str] = {
 
 
 def metric_name(metric: str, workload: str) -> str:
-    """The name of a metric: logs of v0.5 call every metric `quality`."""
+    """Return the name of a metric. Logs of v0.5 call every metric `quality`."""
     return METRIC_NAMES.get(workload, metric) if metric == "quality" else metric
 
 
@@ -138,18 +139,18 @@ def metric_abbreviation(metric: str) -> str:
 
 
 def metric_title(metric: str) -> str:
-    """`top-1 accuracy` of `top1`; another metric as it is."""
+    """Return the title of a metric, such as `top-1 accuracy` for `top1`. Metrics without a title are returned unchanged."""
     return METRIC_TITLES.get(metric, metric)
 
 
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
-    """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`; with the suite's name of the workload also those of v0.5."""
+    """Return targets as text, BLEU in points: `top1 0.759`, `bleu 24`. The workload resolves the metric name of v0.5."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     return ", ".join(f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items())
 
 
-def targets_told(targets: Mapping[str, float], workload: str = "") -> str:
-    """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` of a loss."""
+def target_text(targets: Mapping[str, float], workload: str = "") -> str:
+    """Return targets as readable text: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` for a loss."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     shown = ((metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items())
     signs = ("≤" if improves_as_it_falls(metric, workload) else "≥" for metric in named)

@@ -11,7 +11,10 @@ _MARKDOWN = {"\\": "\\\\", "|": "\\|", "`": "\\`", "[": "\\[", "<": "&lt;", "&":
 
 
 def clean(text: str, limit: int = 200) -> str:
-    """`text` as one printable line of at most `limit` characters: controls become spaces, the rest of the line `…`."""
+    """Return text as a printable line of at most `limit` characters.
+
+    Control characters become spaces; longer text ends in `…`.
+    """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     if cut.isprintable():  # nothing of _INVISIBLE: a tenth of the time
         return cut.strip()
@@ -19,66 +22,65 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def markdown_escape(text: str) -> str:
-    """Clean text with everything escaped that would end a Markdown table cell or make markup."""
+    """Return clean text with all characters escaped that would end a table cell of Markdown or make markup."""
     return "".join(_MARKDOWN.get(letter, letter) for letter in text)
 
 
 def csv_cell(text: str) -> str:
-    """`text` for a CSV cell: one line, and never a formula for a spreadsheet."""
+    """Return text for a CSV cell: a single line that a spreadsheet does not take for a formula."""
     cell = clean(text, 1000)
     return "'" + cell if cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def devices_text(devices: int, nodes: int | None = None) -> str:
-    """A number of devices as text: `1 device`, `8 devices`; over several nodes `2 × 4 devices`; 0: it is not known."""
+    """Return a number of devices as text: `1 device`, `8 devices`, `2 × 4 devices` over nodes. 0 is an unknown number."""
     if not devices:
         return "an unknown number of devices"
     return f"{placed_text(devices, nodes)} device{'' if devices == 1 else 's'}"
 
 
 def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
-    """Devices with their nodes, `2 × 4`: nodes × devices per node; on one node only where `several` asks for it, else `4`."""
+    """Return devices with their nodes as text: `2 × 4` is nodes × devices per node. On a single node `4`, unless `several`."""
     if not nodes or not devices or (nodes == 1 and not several) or devices % nodes:
         return str(devices)
     return f"{nodes} × {devices // nodes}"
 
 
 def time_text(seconds: float, size: float | None = None) -> str:
-    """A time to target: seconds below two minutes, else minutes with two decimals: `4.6 s`, `20.41 min`. `size`: a time that
-    chooses the unit."""
+    """Return a time: seconds below two minutes, else minutes with two decimals. `size` is a time that selects the unit."""
     number, unit = _time_in(seconds, seconds if size is None else size)
     return f"{number} {unit}"
 
 
 def range_text(low: float, high: float, mean: float) -> str:
-    """Two times in the unit that `time_text` gives their mean: `4.5–4.7 s`."""
+    """Return two times in the unit of `time_text` for their mean: `4.5–4.7 s`."""
     number, unit = _time_in(high, mean)
     return f"{_time_in(low, mean)[0]}–{number} {unit}"
 
 
 def figure_text(value: float, digits: int = 3) -> str:
-    """A figure with so many significant digits, and whole where it has more: `0.0443`, `7,703`, `12,590`; never `1.259e+04`."""
+    """Return a figure with significant digits, or whole if it is larger: `0.0443`, `7,703`, `12,590`, never `1.259e+04`."""
     text = f"{value:,.{digits}g}"
     return f"{value:,.0f}" if "e+" in text else text
 
 
 def percent_text(share: float) -> str:
-    """A share as percent with two digits, `1.3 %`; what is below a tenth of a percent as `below 0.1 %`."""
+    """Return a share as percent with two digits, `1.3 %`; smaller shares as `below 0.1 %`."""
     return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def rate_text(value: float) -> str:
-    """A rate with three significant digits, above 100 without decimals."""
+    """Return a rate with three significant digits, above 100 without decimals."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def cost_text(cost: float) -> str:
-    """A cost with two decimals, small ones with three significant digits."""
+    """Return a cost with two decimals; small costs have three significant digits."""
     return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
 
 
 def energy_text(joules: float) -> str:
-    """Joules as `3.4 kWh`, `52.1 Wh` or `820 J`."""
+    """Return joules as `3.4 kWh`, `52.1 Wh`, or `820 J`."""
     for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
         if joules >= size:
             return f"{joules / size:,.1f} {unit}"
@@ -86,7 +88,7 @@ def energy_text(joules: float) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """A size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
+    """Return a size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size >= 1 << power:
             return f"{size / (1 << power):.4g} {unit}"
@@ -94,14 +96,17 @@ def bytes_text(size: float) -> str:
 
 
 def _time_in(seconds: float, size: float) -> tuple[str, str]:
-    """`seconds` as text in the unit that suits a time of `size` seconds, and that unit."""
+    """Return seconds as text in the unit for a time of `size` seconds, and that unit."""
     if size >= 120:
         return f"{seconds / 60:,.2f}", "min"
     return (f"{seconds:.1f}" if size >= 1 else f"{seconds:.3g}"), "s"
 
 
 def shortened(texts: Sequence[str], limit: int) -> list[str]:
-    """Each text in at most `limit` characters; different ones stay different: where ends differ the middle is left out."""
+    """Return each text in at most `limit` characters.
+
+    Different texts stay different: the middle is left out if the ends differ.
+    """
     distinct = list(dict.fromkeys(texts))
     for tail in (0, limit // 3, limit // 2, 2 * limit // 3):
         cut = [_without_middle(text, limit, tail) for text in distinct]

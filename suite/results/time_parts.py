@@ -38,7 +38,7 @@ class TimeParts(NamedTuple):
 
 
 def time_parts(record: RunRecord) -> TimeParts | None:
-    """Return the parts of a run's time; None if its log does not separate them, or contradicts itself."""
+    """Return the parts of a run's time, if its log separates them and does not contradict itself."""
     times, whole = record.block_times, record.seconds
     training = [block.train_seconds for block in record.throughput]
     known = [seconds for seconds in training if seconds is not None]
@@ -55,7 +55,7 @@ def time_parts(record: RunRecord) -> TimeParts | None:
 
 
 def mean_parts(records: Sequence[RunRecord | None]) -> TimeParts | None:
-    """Return the mean parts of several runs; None if the parts of any of them are unknown."""
+    """Return the mean parts of several runs, if the parts of all runs are known."""
     parts = [None if record is None else time_parts(record) for record in records]
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):

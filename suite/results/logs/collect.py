@@ -69,7 +69,7 @@ _resolved_folder = functools.lru_cache(maxsize=1 << 16)(real_path)
 
 def _runs_below(folder: Path) -> Iterator[RunRecord]:
     if not folder.is_dir():
-        raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
+        raise ValueError(f"{folder} does not exist. Give a folder that holds logs, such as logs/")
     closed: list[OSError] = []
     for place, files, logs, others in _walk(folder, closed.append):
         parts = place.relative_to(folder).parts

@@ -1,4 +1,4 @@
-"""Reads the records of a file as events and problems, in bounded memory. Other modules interpret the events.
+"""Reads the records of a file as events and problems, in bounded memory. They are interpreted elsewhere.
 
 A log that grows while it is read gives a prefix of itself: reading stops at the size that the file had when it was opened.
 """

@@ -205,7 +205,7 @@ class RunRecord:
     interrupted_seconds: float = 0.0
     """Part of `seconds` between the last line before each interruption and the resumption."""
     block_times: BlockTimes | None = None
-    """Setup and blocks; None for logs of other programs, and for runs that have not ended."""
+    """Setup and blocks; None for foreign logs, and for runs that have not ended."""
     checkpoint_seconds: float = 0.0
     """Part of `seconds` in which checkpoints were written."""
     condition: Condition | None = None

@@ -1,4 +1,4 @@
-"""Epochs to target at a batch that was not run: from measured runs, or from the rules' reference convergence points (RCP)."""
+"""Epochs to target at a batch that was not measured, from measured runs or from reference convergence points (RCPs)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from suite.results.targets import OFFICIAL_TARGETS, same_targets
 MEASURED, RCP, BETWEEN = "measured", "RCP", "between measured batches"
 """Sources of a number of epochs."""
 _ERROR: Mapping[str, float] = {MEASURED: 0.028, RCP: 0.078, BETWEEN: 0.144}
-"""90th percentile of |log(estimate / measured)| by source, over published results that are left out in turn. For `BETWEEN`
-over all 40 batches with measured ones on both sides; for the others over the 191 and 177 results that the source answers."""
-_RCP_AGREEMENT = 0.14
-"""Largest |log(RCP / measured)| at the measured batches of runs that the RCPs are used for: 15 %, our threshold.
+"""90th percentile of |log(estimate / measured)| by source, over published results that are left out in turn.
 
-Rounds up to v0.7 count ResNet-50's epochs with other hyperparameters, and need up to 60 where the RCP has 35.
+`BETWEEN`: 40 batches with measured batches on both sides. `MEASURED` and `RCP`: 191 and 177 results at a batch of the source.
+"""
+_RCP_AGREEMENT = 0.14
+"""RCPs are used for runs if |log(RCP / measured)| is at most this at all measured batches. 15 % is a choice of this suite.
+
+Rounds up to v0.7 count ResNet-50's epochs with different hyperparameters, and need up to 60 where the RCP has 35.
 """
 _RCP_ROUND = "training_1.1.0"
-"""mlperf-logging's points of round v1.1: later rounds have another SSD, and the same ResNet-50 and Mask R-CNN."""
+"""RCPs of round v1.1 in mlperf-logging. Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN."""
 _RCP_NAMES: Mapping[str, str] = {"resnet50": "resnet", "ssd": "ssd", "maskrcnn": "maskrcnn"}
 
 
 @dataclass(frozen=True)
 class EpochsEstimate:
-    """Epochs to target at one batch, the 90 % interval, and the source; all None and empty if they are unknown."""
+    """Epochs to target at a batch, the 90 % interval, and the source. None and empty if they are unknown."""
 
     epochs: float | None = None
     low: float | None = None
@@ -44,13 +46,15 @@ class EpochsEstimate:
 def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
     """Return the epochs to target at a global batch, in the batch unit of `results`. They are never extrapolated.
 
-    The first of these sources that knows the batch is used:
+    The first source that covers the batch is used:
 
     1. the measured runs at this batch;
-    2. the RCPs, at this batch or between two, if the target is theirs and they agree with the measured batches;
+    2. the RCPs, at this batch or interpolated, if they have the same target and agree with the measured batches;
     3. the measured batches on both sides.
     """
-    measured = _means((row.batch_size_global, row.epochs) for row in results if row.batch_size_global and row.epochs)
+    measured = _means(
+        (result.batch_size_global, result.epochs) for result in results if result.batch_size_global and result.epochs
+    )
     reference = _applicable_rcps(results, measured)
     for source, points in (
         (MEASURED, {batch: measured[batch]} if batch in measured else {}),
@@ -80,7 +84,7 @@ def _applicable_rcps(results: Sequence[Result], measured: Mapping[float, float])
 
 @functools.cache
 def reference_points(workload: str) -> Mapping[float, float]:
-    """Global batch to mean epochs of the rules' reference runs; empty for a workload without them."""
+    """Return the global batches of the rules' reference runs with their mean epochs; empty for a workload without them."""
     if workload not in _RCP_NAMES:
         return {}
     import mlperf_logging.rcp_checker as checker
@@ -91,13 +95,13 @@ def reference_points(workload: str) -> Mapping[float, float]:
 
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
-    """Batch to mean epochs, in order of batch."""
+    """Return the mean epochs of each batch, in order of batch."""
     by_batch = grouped(sorted(points), lambda point: float(point[0]))
     return {batch: statistics.fmean(epochs for _, epochs in alike) for batch, alike in by_batch.items()}
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:
-    """Epochs at `batch`, straight in the logarithms of both between the points on either side; None outside of them."""
+    """Return the epochs at a batch, interpolated linearly in the logarithms of both, but not outside of the points."""
     if not points or not min(points) <= batch <= max(points):
         return None
     return math.exp(np.interp(math.log(batch), np.log(list(points)), np.log(list(points.values()))))

@@ -1,8 +1,8 @@
-"""Lines through times, by least squares of relative deviations, with the fit's error.
+"""Linear fits of times, by least squares of relative deviations, with standard errors.
 
-Of a step over its batch, step = t0 + c·b: t0 is what a step takes whatever its batch (launches, update, exchange), c what each
-further sample takes. Of all-reduces over their size, t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B: a ring over n devices makes
-2 (n - 1) steps, in each of which every device sends a part S / n of the S bytes.
+- A step over its batch: step = t0 + c·b. t0 is the fixed cost of a step (launches, update, exchange), c the time per sample.
+- An all-reduce over its size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B. A ring over n devices takes 2 (n - 1) steps.
+  In each step every device sends S / n of the S bytes.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from suite.results.logs.all_reduce import AllReduceTime
 
 @dataclass(frozen=True)
 class StepFit:
-    """A line through times of steps, all in seconds."""
+    """A linear fit of the times of steps, in seconds."""
 
     t0: float
     c: float
-    """Per sample."""
+    """Seconds per sample."""
     t0_error: float | None
-    """Standard error; None with two points, which every line fits."""
+    """Standard error; None with two points, which determine the line."""
     c_error: float | None
     largest_deviation: float
-    """Of a point from the line, over the point's time."""
+    """Largest relative deviation of a time from the fit."""
 
     def seconds(self, batch: float) -> float:
-        """Time of a step of this batch."""
+        """Return the time of a step with this batch."""
         return self.t0 + self.c * batch
 
     def rate(self, batch: float) -> float:
-        """Samples per second at this batch."""
+        """Return the samples per second at this batch."""
         return batch / self.seconds(batch)
 
 
 def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
-    """The line through (samples of a step, seconds); None for fewer than two batches.
+    """Return the fit of (samples of a step, seconds); None for fewer than two batches.
 
-    Each point counts by its relative deviation: a step of 10 ms says as much as one of 1 s.
+    The relative deviations are minimized, so that steps of 10 ms and steps of 1 s have the same weight.
     """
     batches = np.array([batch for batch, _ in points], dtype=np.float64)
     times = np.array([seconds for _, seconds in points], dtype=np.float64)
@@ -52,49 +52,51 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
         return None
     ones = np.ones(len(times))
     (t0, c), *_ = np.linalg.lstsq(design, ones, rcond=None)
-    left = ones - design @ (t0, c)
+    residuals = ones - design @ (t0, c)
     t0_error = c_error = None
     if len(times) > 2:
-        covariance = np.linalg.pinv(design.T @ design) * float(left @ left) / (len(times) - 2)
+        covariance = np.linalg.pinv(design.T @ design) * float(residuals @ residuals) / (len(times) - 2)
         t0_error, c_error = map(math.sqrt, np.diag(covariance))
-    return StepFit(float(t0), float(c), t0_error, c_error, float(np.abs(left).max()))
+    return StepFit(float(t0), float(c), t0_error, c_error, float(np.abs(residuals).max()))
 
 
 @dataclass(frozen=True)
 class LinkFit:
-    """Constants of a link with their standard errors (None with two sizes, which every line fits)."""
+    """Constants of a link with their standard errors (None with two sizes, which determine the line)."""
 
     alpha_seconds: float
-    """Of one step of the ring."""
+    """Latency of a step of the ring."""
     alpha_error: float | None
     bytes_per_second: float
-    """B: what one device sends while it receives as much."""
+    """B: bytes that a device sends per second while it receives as many."""
     bandwidth_error: float | None
     largest_deviation: float
-    """Of a measured time from the line, over that time."""
+    """Largest relative deviation of a measured time from the fit."""
 
 
 def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
-    """Least squares of relative deviations over all sizes and device counts; None for fewer than two sizes, or where larger
-    buffers take no longer."""
+    """Return the fit of a link over all sizes and device counts.
+
+    There is no fit for fewer than two sizes, or if larger buffers do not take longer.
+    """
     points = [
-        (one.size_bytes / sums.devices, one.median_seconds / (2 * (sums.devices - 1)))
-        for sums in measured
-        for one in sums.sizes
+        (size.size_bytes / times.devices, size.median_seconds / (2 * (times.devices - 1)))
+        for times in measured
+        for size in times.sizes
     ]
-    line = fit_steps(points)
-    if line is None or line.c <= 0.0:
+    fit = fit_steps(points)
+    if fit is None or fit.c <= 0.0:
         return None
-    bandwidth = 1.0 / line.c
-    error = None if line.c_error is None else bandwidth * line.c_error / line.c
-    if line.t0 < 0.0:  # larger buffers take longer for each byte: no latency can be told
-        slope = through_zero(points)
+    bandwidth = 1.0 / fit.c
+    error = None if fit.c_error is None else bandwidth * fit.c_error / fit.c
+    if fit.t0 < 0.0:  # larger buffers take longer per byte, so the latency cannot be determined
+        slope = fit_through_zero(points)
         deviation = max(abs(slope * size / seconds - 1.0) for size, seconds in points)
-        return LinkFit(0.0, line.t0_error, 1.0 / slope, error, deviation)
-    return LinkFit(line.t0, line.t0_error, bandwidth, error, line.largest_deviation)
+        return LinkFit(0.0, fit.t0_error, 1.0 / slope, error, deviation)
+    return LinkFit(fit.t0, fit.t0_error, bandwidth, error, fit.largest_deviation)
 
 
-def through_zero(points: Sequence[tuple[float, float]]) -> float:
-    """Slope of the line through 0 that suits (size, seconds) best, each point counted by its relative deviation."""
+def fit_through_zero(points: Sequence[tuple[float, float]]) -> float:
+    """Return the slope of the line through 0 with the least relative deviations from (size, seconds)."""
     ratios = [size / seconds for size, seconds in points]
     return math.fsum(ratios) / math.fsum(ratio**2 for ratio in ratios)

@@ -1,6 +1,6 @@
-"""Interconnects: bandwidth and latency inside and between nodes, and what an all-reduce or a parameter server takes on them.
+"""Interconnects: bandwidth and latency inside and between nodes, and the time of an all-reduce or a parameter server.
 
-`systems.yaml` and a user's file describe systems; `study=allreduce` measures links, which take the place of described ones.
+`systems.yaml` and a user's file describe systems. `study=allreduce` measures links, which replace described links.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Interconnect:
-    """One level of an interconnect: of one port bandwidth, of one step of a ring latency, ports that move parts at once."""
+    """A level of an interconnect: bandwidth of a port, latency of a step of a ring, and number of parallel ports."""
 
     bytes_per_second: float
     latency_seconds: float
     ports: int = 1
 
     def ring(self, members: int, gradients: GradientTraffic) -> tuple[float, float]:
-        """Seconds of bandwidth and of latency, which every bucket pays, of an all-reduce by a ring."""
+        """Return the seconds of bandwidth and of latency of an all-reduce by a ring. Each bucket has the latency."""
         hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
         return hops / members * gradients.size_bytes / bandwidth, hops * self.latency_seconds * gradients.buckets
 
 
 class Traffic(NamedTuple):
-    """Where the seconds of one all-reduce go: bandwidth inside and between nodes, latency, and cost of each tensor."""
+    """Parts of an all-reduce in seconds: bandwidth inside and between nodes, latency, and cost per tensor."""
 
     inside: float = 0.0
     between: float = 0.0
@@ -47,6 +47,7 @@ class Traffic(NamedTuple):
 
     @property
     def seconds(self) -> float:
+        """Length of the all-reduce."""
         return sum(self)
 
 
@@ -58,18 +59,20 @@ class System:
     title: str
     devices_per_node: int
     inside: Interconnect
-    between: Interconnect | None  # none: one node only
+    between: Interconnect | None
+    """None: a single node."""
     seconds_per_tensor: float = 0.0
-    """What every gradient tensor costs besides its bytes; 0 where small tensors travel together."""
-    host: Interconnect | None = (
-        None  # A parameter server on the host, through which all gradients go, in place of rings
-    )
+    """Cost of a gradient tensor besides its bytes; 0 if small tensors are sent together."""
+    host: Interconnect | None = None
+    """A parameter server on the host, which receives all gradients instead of rings."""
 
     def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
-        """Time to sum gradients over `devices`, by rings; through the host if there is a parameter server.
+        """Return the time to sum gradients over `devices` with rings, or on the host if it has a parameter server.
 
         Over several nodes: reduce-scatter in the node, a ring over the nodes for each port, all-gather in the node.
-        Raises ValueError for more devices than one node holds if nothing connects nodes.
+
+        Raises:
+            ValueError: The system has a single node with fewer devices.
         """
         if devices < 2:
             return Traffic()
@@ -81,65 +84,86 @@ class System:
         if devices <= self.devices_per_node:
             return Traffic(inside, 0.0, latency, tensors)
         if self.between is None:
-            raise ValueError(f"{self.name}: {devices} devices on one node of {self.devices_per_node}; give `between`")
+            raise ValueError(
+                f"{self.name}: {devices} devices on a node of {self.devices_per_node}. Add `between` to the system"
+            )
         between, more = self.between.ring(-(-devices // self.devices_per_node), gradients)
         return Traffic(inside, between, latency + more, tensors)
 
 
 def find_system(name: str) -> System:
-    """A system by its name, or from a file like `systems.yaml` with one entry. Raises ValueError (one line) otherwise."""
+    """Return a system by its name, or from a file like `systems.yaml` with a single entry.
+
+    Raises:
+        ValueError: There is no such system or file, or the file has several systems.
+    """
     if name in systems():
         return systems()[name]
     path = expand_user(name)
     if not path.is_file():
-        near = difflib.get_close_matches(name, systems(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"--system {name[:80]}: neither a file nor one of {', '.join(systems())}{hint}")
+        matches = difflib.get_close_matches(name, systems(), n=1)
+        hint = f". Did you mean {matches[0]}?" if matches else ""
+        raise ValueError(f"--system {name[:80]}: expected a file or a system. Allowed: {', '.join(systems())}{hint}")
     listed = systems(path)
     if len(listed) != 1:
         raise ValueError(
-            f"--system {name}: {len(listed)} systems in it ({', '.join(listed)[:80]}); give a file with one"
+            f"--system {name}: expected a file with a single system, got {len(listed)} ({', '.join(listed)[:80]})"
         )
     return next(iter(listed.values()))
 
 
 @functools.cache
 def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
-    """The systems of a file, else those that come with the suite. Raises ValueError (one line), OSError."""
+    """Return the systems of a file; by default, the systems that the suite ships.
+
+    Raises:
+        ValueError: The file is not a description of systems.
+        OSError: The file cannot be read.
+    """
     content = read_yaml(path)
     try:
         if not isinstance(content, dict):
-            raise ValueError("give NAME: with title, devices_per_node, inside and between below it")
+            raise ValueError("expected entries NAME: with title, devices_per_node, inside, and between")
         return {str(name): _system(str(name), entry) for name, entry in content.items()}
     except ValueError as error:
-        raise ValueError(f"{path}: no description of a system ({' '.join(str(error).split())[:160]})") from None
+        raise ValueError(f"{path}: invalid description of a system ({' '.join(str(error).split())[:160]})") from None
 
 
 def _system(name: str, entry: Any) -> System:
-    known, links = {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}, ("inside", "between", "host")
-    devices, each = _numbers(name, entry, known, ("title", *links))
+    allowed, links = {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}, ("inside", "between", "host")
+    devices, us_per_tensor = _numbers(name, entry, allowed, ("title", *links))
     inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in links)
     if inside is None:
-        raise ValueError(f"{name}: give inside: {{gb_per_second: …, latency_us: …}}")
-    return System(name, str(entry.get("title", name)), int(devices), inside, between, each * 1e-6, host)
+        raise ValueError(f"{name}: inside is missing. Add inside: {{gb_per_second: …, latency_us: …}}")
+    return System(name, str(entry.get("title", name)), int(devices), inside, between, us_per_tensor * 1e-6, host)
 
 
 def _link(name: str, entry: Any) -> Interconnect:
-    known = {"gb_per_second": (None, 1e-6), "latency_us": (0.0, 0.0), "ports": (1.0, 1.0)}
-    bandwidth, latency, ports = _numbers(name, entry, known, ("source",))
+    allowed = {"gb_per_second": (None, 1e-6), "latency_us": (0.0, 0.0), "ports": (1.0, 1.0)}
+    bandwidth, latency, ports = _numbers(name, entry, allowed, ("source",))
     return Interconnect(bandwidth * _GB, latency * 1e-6, int(ports))
 
 
-def _numbers(name: str, entry: Any, known: Mapping[str, Any], others: tuple[str, ...]) -> list[float]:
-    """The numbers of an entry; `known`: to the default (None: must be given) and the least. Raises ValueError."""
-    unknown = [key for key in entry if key not in {*known, *others}] if isinstance(entry, dict) else [entry]
+def _numbers(name: str, entry: Any, allowed: Mapping[str, Any], text_keys: tuple[str, ...]) -> list[float]:
+    """Return the numbers of an entry.
+
+    Args:
+        name: Name of the entry in messages.
+        entry: Content of the file.
+        allowed: Key to the default (None: required) and the least value.
+        text_keys: Further keys of the entry.
+
+    Raises:
+        ValueError: A key is unknown or missing, or a value is out of range.
+    """
+    unknown = [key for key in entry if key not in {*allowed, *text_keys}] if isinstance(entry, dict) else [entry]
     if not isinstance(entry, dict) or unknown:
-        raise ValueError(f"{name}: {str(unknown[0])[:40]} is not known; allowed: {', '.join([*known, *others])}")
-    values = {key: entry.get(key, default) for key, (default, _) in known.items()}
+        raise ValueError(f"{name}: unknown key {str(unknown[0])[:40]}. Allowed: {', '.join([*allowed, *text_keys])}")
+    values = {key: entry.get(key, default) for key, (default, _) in allowed.items()}
     for key, value in values.items():
-        least = known[key][1]
+        least = allowed[key][1]
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e9:
-            raise ValueError(f"{name}: {key} is {str(value)[:20]}; give a number from {least:g} on")
+            raise ValueError(f"{name}: {key}={str(value)[:20]}: expected a number of at least {least:g}")
     return [float(value or 0.0) for value in values.values()]
 
 
@@ -147,10 +171,13 @@ def _numbers(name: str, entry: Any, known: Mapping[str, Any], others: tuple[str,
 class MeasuredLink:
     """Latency and bandwidth between devices of one kind, in one framework."""
 
-    place: tuple[str, ...]  # framework, system, kind of device
-    asked: str  # `link` of the runs: `auto`, `no_p2p`, `network`
+    location: tuple[str, ...]
+    """Framework, system, and kind of device."""
+    transport: str
+    """`link` of the runs: `auto`, `no_p2p`, `network`."""
     several_machines: bool
-    on_cpu: bool  # the cores that compute carry the bytes too, so nothing travels beside a backward pass
+    on_cpu: bool
+    """The cores that compute also transfer the gradients, so nothing overlaps with the backward pass."""
     devices: tuple[int, ...]
     fit: LinkFit
 
@@ -161,31 +188,36 @@ class MeasuredLink:
         return f"all-reduces measured on {', '.join(map(str, self.devices))} devices: {figures}"
 
 
-def _place(row: Result) -> tuple[str, ...]:
-    return row.framework, row.system, row.device_name or row.device
+def _location(result: Result) -> tuple[str, ...]:
+    return result.framework, result.system, result.device_name or result.device
 
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
-    """A link for each framework, system, kind of device and way that all-reduces in fp32, as of gradients, were timed on."""
-    summed = (row for row in results if row.all_reduces and row.precision == "fp32" and row.devices is not None)
-    groups = grouped(summed, lambda row: (_place(row), row.link, (row.nodes or 1) > 1, row.device == "cpu"))
-    return [
-        MeasuredLink(place, asked, several, on_cpu, tuple(sorted({row.devices or 0 for row in members})), fit)
-        for (place, asked, several, on_cpu), members in groups.items()
-        if (fit := fit_link(sums for row in members for sums in row.all_reduces)) is not None
-    ]
+    """Return a link for each framework, system, kind of device, and transport with measured all-reduces in fp32."""
+    measured = [result for result in results if result.all_reduces and result.precision == "fp32" and result.devices]
+
+    def kind(result: Result) -> tuple[tuple[str, ...], str, bool, bool]:
+        return _location(result), result.link, (result.nodes or 1) > 1, result.device == "cpu"
+
+    links = []
+    for (location, transport, several_machines, on_cpu), members in grouped(measured, kind).items():
+        fit = fit_link(times for result in members for times in result.all_reduces)
+        if fit is not None:
+            devices = tuple(sorted({result.device_count for result in members}))
+            links.append(MeasuredLink(location, transport, several_machines, on_cpu, devices, fit))
+    return links
 
 
-def link_of(row: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
-    """The link between the devices of a result; of several the one within a machine, then the one nobody asked for."""
-    same = [link for link in links if link.place == _place(row)]
-    return min(same, key=lambda link: (link.several_machines, link.asked != "auto"), default=None)
+def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
+    """Return the link between the devices of a result. A link within a machine comes first, then the default transport."""
+    same_location = [link for link in links if link.location == _location(result)]
+    return min(same_location, key=lambda link: (link.several_machines, link.transport != "auto"), default=None)
 
 
 def with_link(system: System | None, link: MeasuredLink) -> System:
-    """A system with the measured link in place of its own: between its nodes if several machines were measured, else in a node.
+    """Return a system with the measured link: between its nodes if several machines were measured, else inside its nodes.
 
-    Without a system: as many devices as wanted on one such link, which nobody measured beyond `link.devices`.
+    Without a system, all devices are on this link. It was not measured on more than `link.devices`.
     """
     measured = Interconnect(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:

@@ -1,103 +1,137 @@
-"""How far the law predicts published rows that it has not seen: `suite scaling --validate`.
+"""Validation of the scaling model on published results that it was not fitted to: `suite scaling --validate`.
 
-No row's own time is used in its prediction. Linear scaling (perfect: time falls as devices are added) and a power law are held
-against the same rows in the same way.
+The prediction of a result never uses its time. Perfect scaling and a power law predict the same results in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, eq
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from suite.results.data_table import DataTable
-from suite.results.predict import law
+from suite.results.predict import scaling_model
+from suite.results.predict.scaling_model import Family, Grid, Observation, ScalingModel
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LAWS: Mapping[str, law.Grid] = {"the law": law.LAW, "power of devices": law.POWER, "perfect scaling": law.LINEAR}
-"""Rules that are held against the same rows, the law first."""
-OTHERS, SMALLEST, NEW = "others", "smallest", "new machine"
-"""What a row is predicted from: the other rows of its family; its smallest row, with constants that never saw the family; the
-same, with constants that saw no family of this accelerator and none of this submitter."""
-PROTOCOLS: Mapping[str, tuple[str, float, float]] = {
-    "one row left out": (OTHERS, 0, np.inf),
-    "smallest row": (SMALLEST, 0, np.inf),
-    "smallest row, below 4 ×": (SMALLEST, 0, 4),
-    "smallest row, 8 × or more": (SMALLEST, 8, np.inf),
-    "new machine": (NEW, 0, np.inf),
-    "new machine, 8 × or more": (NEW, 8, np.inf),
+MODEL = "scaling model"
+RULES: Mapping[str, Grid] = {
+    MODEL: scaling_model.MODEL_GRID,
+    "power of devices": scaling_model.POWER_GRID,
+    "perfect scaling": scaling_model.LINEAR_GRID,
 }
-"""Name to (what a row is predicted from, least and most times the devices of its family's smallest row)."""
-_MOST = {"one row left out": (0.045, 0.18), "smallest row": (0.06, 0.22), "smallest row, 8 × or more": (0.09, np.nan)}
-"""Limits of the law's median error and 90th percentile."""
+"""Rules that predict the same results. The scaling model is the first."""
+FAMILY, SMALLEST, NEW_MACHINE = "others", "smallest", "new machine"
+"""Values of the column `predicted_from`.
+
+- FAMILY: the remaining results of the family.
+- SMALLEST: the result of the family on the fewest devices. The constants were fitted without the family.
+- NEW_MACHINE: the same. The constants were fitted without all families of this accelerator or this submitter.
+"""
+
+
+class Protocol(NamedTuple):
+    """The held-out results that an error is computed over."""
+
+    predicted_from: str
+    least_times_devices: float
+    """Least ratio of devices to the fewest devices of the family."""
+    below_times_devices: float
+
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    "one row left out": Protocol(FAMILY, 0, np.inf),
+    "smallest row": Protocol(SMALLEST, 0, np.inf),
+    "smallest row, below 4 ×": Protocol(SMALLEST, 0, 4),
+    "smallest row, 8 × or more": Protocol(SMALLEST, 8, np.inf),
+    "new machine": Protocol(NEW_MACHINE, 0, np.inf),
+    "new machine, 8 × or more": Protocol(NEW_MACHINE, 8, np.inf),
+}
+MAIN_PROTOCOLS = ("one row left out", "smallest row")
+_LIMITS = {
+    "one row left out": (0.045, 0.18),
+    "smallest row": (0.06, 0.22),
+    "smallest row, 8 × or more": (0.09, np.nan),
+}
+"""Limits of the median error and of the 90th percentile of the scaling model."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """All figures of the validation; tables of `held_out`."""
+    """Results of the validation."""
 
-    families: Sequence[law.Family]
+    families: Sequence[Family]
     left_out: Mapping[str, int]
+    """Reason to the number of published results that are left out."""
     held: pd.DataFrame
-    later: pd.DataFrame  # rows of rounds after CONSTANTS_UP_TO; b_half and p fitted to rounds up to it
+    """Table of `held_out` over all rounds."""
+    later: pd.DataFrame
+    """Table of `held_out` over rounds after CONSTANTS_UP_TO, with b_half and p fitted to the rounds up to it."""
 
     @property
     def bars(self) -> pd.DataFrame:
-        """The limits, of errors, of intervals, and that no simpler rule is better in any workload, and whether they are met."""
+        """Limits of errors and intervals, and whether they are met. The last limits compare with the simpler rules."""
         import pandas as pd
 
-        bars, everywhere = dict[str, tuple[float, float, float]](), list(PROTOCOLS)[:2]
-        for name, (median, p90) in _MOST.items():
-            error_figures = errors(under(self.held, name))
+        bars: dict[str, tuple[float, float, float]] = {}
+        for name, (median, p90) in _LIMITS.items():
+            error_figures = errors(select(self.held, name))
             bars[f"{name}: median error"] = error_figures["median_error"], 0.0, median
             bars[f"{name}: 90th percentile"] = error_figures["p90_error"], 0.0, p90
-        for name in everywhere:
+        for name in MAIN_PROTOCOLS:
             bars[f"{name}: share inside the interval"] = self.coverage(name), 0.88, 0.92
-        for rule in list(LAWS)[1:]:
-            worst = max((_medians(self.held, name) / _medians(self.held, name, rule)).max() for name in everywhere)
-            bars[f"median error over that of {rule}, worst workload"] = worst, 0.0, 1.0
+        for rule in RULES:
+            if rule != MODEL:
+                bars[f"median error over that of {rule}, worst workload"] = self._worst_ratio(rule), 0.0, 1.0
         table = pd.DataFrame(bars, index=["reached", "at_least", "at_most"]).T.dropna().rename_axis("bar").reset_index()
         return table.assign(met=table["reached"].between(table["at_least"], table["at_most"]))
 
+    def _worst_ratio(self, rule: str) -> float:
+        """Return the largest ratio of the model's median error to a rule's, over workloads and main protocols."""
+        ratios = [
+            (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max() for name in MAIN_PROTOCOLS
+        ]
+        return float(max(ratios))
+
     @property
     def factor(self) -> float:
-        """Width of the interval, in spreads, that holds LEVEL of the rows predicted from others or the smallest."""
-        return float(_calibrating(self.held)["width"].quantile(law.LEVEL))
+        """Half width of an interval, in spreads, that contains LEVEL of the results of the main protocols."""
+        return float(_calibration_rows(self.held)["width"].quantile(scaling_model.LEVEL))
 
     def coverage(self, protocol: str) -> float:
-        """Share of rows inside an interval whose width is what held LEVEL of the rows of all other families."""
-        rows, known = under(self.held, protocol), _calibrating(self.held)
+        """Return the share of results inside an interval whose width was calibrated on all remaining families."""
+        rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
-            own["width"] <= known.loc[known["family"] != family, "width"].quantile(law.LEVEL)
-            for family, own in rows.groupby("family")
+            of_family["width"]
+            <= calibration.loc[calibration["family"] != family, "width"].quantile(scaling_model.LEVEL)
+            for family, of_family in rows.groupby("family")
         ]
         return float(np.concatenate(inside).mean())
 
 
-def _calibrating(held: pd.DataFrame) -> pd.DataFrame:
-    return held[(held["rule"] == "the law") & (held["predicted_from"] != NEW)]
+def _calibration_rows(held: pd.DataFrame) -> pd.DataFrame:
+    return held[(held["rule"] == MODEL) & (held["predicted_from"] != NEW_MACHINE)]
 
 
-def under(held: pd.DataFrame, protocol: str, rule: str = "the law") -> pd.DataFrame:
-    """The rows of a rule that count under one of PROTOCOLS."""
-    source, least, most = PROTOCOLS[protocol]
-    near = held["times_devices"].between(least, most, inclusive="left")
-    return held[(held["rule"] == rule) & (held["predicted_from"] == source) & near]
+def select(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.DataFrame:
+    """Return the rows of a rule that belong to a protocol."""
+    source, least, below = PROTOCOLS[protocol]
+    in_range = held["times_devices"].between(least, below, inclusive="left")
+    return held[(held["rule"] == rule) & (held["predicted_from"] == source) & in_range]
 
 
-def _medians(held: pd.DataFrame, protocol: str, rule: str = "the law") -> pd.Series[float]:
-    """The median error in each workload."""
-    rows = under(held, protocol, rule)
+def _median_errors(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.Series[float]:
+    """Return the median error of each workload."""
+    rows = select(held, protocol, rule)
     return rows["error"].abs().groupby(rows["workload"]).median()
 
 
 def errors(rows: pd.DataFrame) -> dict[str, Any]:
-    """Absolute errors of rows held out, as fractions, and their signed mean."""
+    """Return the absolute errors of held-out results as fractions, and the mean of the signed errors."""
     absolute = rows["error"].abs()
     return {
         "rows": len(rows),
@@ -108,35 +142,53 @@ def errors(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def validate() -> Validation:
-    """Predict each published row without its time and compare. Takes about a second of one core."""
-    families, left_out = law.published_families()
-    later = [family for family in families if family[0].round not in law.CONSTANTS_UP_TO]
+    """Predict each published result without its time. Takes about a second of a core."""
+    families, left_out = scaling_model.published_families()
+    later = [family for family in families if family[0].round not in scaling_model.CONSTANTS_UP_TO]
     earlier = [family for family in families if family not in later]
     return Validation(families, left_out, held_out(families, families), held_out(later, earlier))
 
 
-def held_out(families: Iterable[law.Family], fitted: Iterable[law.Family]) -> pd.DataFrame:
-    """A row for each rule, row of `families` and what it is predicted from; the shared constants come from `fitted`."""
-    table = DataTable.from_rows(
-        {"rule": rule, **values}
-        for rule, grid in LAWS.items()
-        for workload in law.WORKLOADS
-        for values in _held_out(law.of_workload(families, workload), law.Fit(law.of_workload(fitted, workload), grid))
-    )
-    return table.to_frame()
+def held_out(families: Iterable[Family], fitted: Iterable[Family]) -> pd.DataFrame:
+    """Return a row for each rule, each result of `families`, and each `predicted_from`.
+
+    Args:
+        families: Families to predict.
+        fitted: Families that the constants are fitted to.
+    """
+    rows: list[dict[str, Any]] = []
+    for rule, grid in RULES.items():
+        for workload in scaling_model.WORKLOADS:
+            model = ScalingModel(scaling_model.families_of_workload(fitted, workload), grid)
+            for family in scaling_model.families_of_workload(families, workload):
+                rows += [{"rule": rule, **values} for values in _held_out(family, model)]
+    return DataTable.from_rows(rows).to_frame()
 
 
-def _held_out(families: Iterable[law.Family], fit: law.Fit) -> Iterator[dict[str, Any]]:
-    for family in families:
-        first, whose = family[0], attrgetter("accelerator", "submitter")
-        akin = [one for one in fit.families if one == family or any(map(eq, whose(one[0]), whose(first)))]
-        for row in family:
-            others = [other for other in family if other is not row]
-            ways = [(OTHERS, others, [family]), (SMALLEST, [first], [family]), (NEW, [first], akin)]
-            for source, known, without in ways if row is not first else ways[:1]:
-                one = fit.predict(known, row, without)
-                distance = one.centre - np.log(row.device_seconds)
-                about: dict[str, Any] = {"predicted_from": source, "run": row.name, "family": first.name + row.workload}
-                about |= {name: getattr(row, name) for name in ("workload", "round", "devices", "batch_per_device")}
-                about |= {"times_devices": row.devices / first.devices, "error": float(np.expm1(distance))}
-                yield about | {"width": float(abs(distance) / one.spread)}
+def _held_out(family: Family, model: ScalingModel) -> Iterator[dict[str, Any]]:
+    smallest = family[0]
+    related = [other for other in model.families if other == family or _is_same_machine(other[0], smallest)]
+    for observed in family:
+        rest = [other for other in family if other is not observed]
+        sources: list[tuple[str, list[Observation], list[Family]]] = [(FAMILY, rest, [family])]
+        if observed is not smallest:
+            sources += [(SMALLEST, [smallest], [family]), (NEW_MACHINE, [smallest], related)]
+        for source, observations, without in sources:
+            prediction = model.predict(observations, observed, without)
+            distance = prediction.center - np.log(observed.device_seconds)
+            yield {
+                "predicted_from": source,
+                "run": observed.name,
+                "family": smallest.name + observed.workload,
+                "workload": observed.workload,
+                "round": observed.round,
+                "devices": observed.devices,
+                "batch_per_device": observed.batch_per_device,
+                "times_devices": observed.devices / smallest.devices,
+                "error": float(np.expm1(distance)),
+                "width": float(abs(distance) / prediction.spread),
+            }
+
+
+def _is_same_machine(first: Observation, second: Observation) -> bool:
+    return first.accelerator == second.accelerator or first.submitter == second.submitter

@@ -15,7 +15,8 @@ from typing import Any
 
 from suite.results.columns import Result, with_time
 from suite.results.data_table import DataTable
-from suite.results.predict import law
+from suite.results.predict import scaling_model
+from suite.results.predict.predictions import MEASURED, comparable_groups, predict_times
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text
@@ -33,8 +34,7 @@ from suite.results.text import (
     time_text,
 )
 from suite.results.views.repeat import next_commands
-from suite.results.views.scaling import MEASURED, comparable, predict_times
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, target_and_data_facts
 from suite.results.views.speedup_text import AS_FAST, times_text
 
 ASSUMPTION = (
@@ -68,7 +68,7 @@ Choices = Sequence[Choice]
 
 
 def parse_deadline(text: str) -> float:
-    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for other text."""
+    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for invalid text."""
     match = re.fullmatch("".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text)
     parts = match.groups() if match else ()
     total = sum(float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
@@ -96,7 +96,7 @@ def advise(
     if not fitting:
         few = min(series.fewest.device_count for series in every)
         raise ValueError(
-            f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
+            f"--devices {devices}: the fewest devices that were measured are {few}. Give {few} or more, "
             f"or predict it with suite scaling --devices {devices}"
         )
     sections, data = [], list[Choice]()
@@ -144,8 +144,18 @@ class Advice:
         why_none_predicted: str,
         deadline: float | None,
     ) -> None:
-        """`series`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
-        that a prediction was tried for."""
+        """Draw the conclusions.
+
+        Args:
+            name: Name of the series.
+            series: Results on all measured device counts.
+            best: The fastest result on each device count that fits the machine.
+            measured: Choices from measured results.
+            predicted: Choices from predictions.
+            wanted_counts: Device counts for which predictions were tried.
+            why_none_predicted: Reason if there are no predictions.
+            deadline: Seconds that a job may take.
+        """
         self.name, self.series, self.best = name, series, best
         self.measured, self.predicted = measured, predicted
         self.wanted_counts, self.why_none_predicted, self.deadline = wanted_counts, why_none_predicted, deadline
@@ -158,7 +168,7 @@ class Advice:
 def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
-        return {row.key: group for group in comparable(results) for row in group}
+        return {row.key: group for group in comparable_groups(results) for row in group}
     return {}
 
 
@@ -177,7 +187,7 @@ def _timed(results: Sequence[Result]) -> list[Result]:
     known = with_time(reached)
     if not reached:
         why = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
-        raise ValueError(f"{why}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
+        raise ValueError(f"{why}. Run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
     if not known:
         name = clean(f"{reached[0].submitter} {reached[0].system}".strip(), 80)
         raise ValueError(f"advice is about numbers of devices: {name}: {DEVICES_NOT_KNOWN}")
@@ -195,7 +205,7 @@ def _measured_choices(
 def _predicted_choices(
     rows: Sequence[Mapping[str, Any]], like: Result, machine: int, deadline: float | None
 ) -> list[Choice]:
-    """Choices from rows of `predict_times`; `like`: a measured result of the same series."""
+    """Return choices from rows of `predict_times`. `like` is a measured result of the same series."""
     choices = []
     for row in rows:
         choice = _placed_choice(like, machine, int(row["devices"]), PREDICTED, row["seconds"])
@@ -231,7 +241,7 @@ def _meets(choice: Choice, deadline: float) -> bool:
 
 
 def _surely_meets(choice: Choice, deadline: float) -> bool:
-    """Whether a choice meets the deadline over all of its bounds."""
+    """Check whether a choice meets the deadline at its upper bound too."""
     high = choice["train_seconds_high"]
     return bool((choice["train_seconds"] if high is None else high) <= deadline * ROUNDING_TOLERANCE)
 
@@ -267,7 +277,7 @@ def _least(choices: Choices, name: str) -> Choice | None:
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
-    """Where a queue's jobs belong (docs/scaling.md): `spread`, `sooner`, `fewest`, `between` or `unknown`."""
+    """Return the placement of a queue's jobs (docs/scaling.md): `spread`, `sooner`, `fewest`, `between`, or `unknown`."""
     if pair is None or pair.total is None:
         return "unknown"
     most = max(choice["jobs_per_hour"] * (1.0 - 1e-9) for choice in choices)
@@ -301,7 +311,7 @@ def _missing_evidence(best: Sequence[Result], choices: Choices, pair: Ratio | No
 
 
 def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
-    """Whether the placement is the same over the whole interval of each speedup that it rests on."""
+    """Check whether the placement is the same over the whole interval of each speedup that it depends on."""
     belongs = placement(choices, pair)
     by_devices = {row.devices: row for row in best}
     queue = by_devices[_flagged(choices, "most_jobs_per_hour")["devices"]]
@@ -327,13 +337,18 @@ def _share_of_added_device(choices: Choices, speedup: float) -> float:
 def _section(advice: Advice) -> Section:
     few, best = advice.measured[0], advice.best
     notes = tuple(dict.fromkeys(_notes(advice)))
+    facts = tuple(target_and_data_facts(best))
     is_only = len(advice.series) == 1 and advice.machine == few["devices"]
     if is_only and advice.deadline is None:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
-        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only count measured: nothing"
+        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only measured device count."
         commands = next_commands(best[0])
-        then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
-        return Section(advice.name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
+        remedy = (
+            "Run next:" if commands else "Add results of the same hardware on further counts (suite published list)."
+        )
+        return Section(
+            advice.name, (f"{took} Advice needs a second count. {remedy}",), commands=commands, below=notes, facts=facts
+        )
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
     name += ", extrapolated" if advice.machine > advice.series.most.device_count else ""
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
@@ -341,7 +356,8 @@ def _section(advice: Advice) -> Section:
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
     table = DataTable.from_rows({column: choice[column] for column in shown} for choice in cells).without_empty()
     below = (*_answers(advice), *notes)
-    return Section(name, (aim_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1)
+    keys = 2 if advice.predicted else 1
+    return Section(name, (_verdict(advice),), table, below=below, keys=keys, facts=facts)
 
 
 def _time_range(choice: Choice) -> str:
@@ -356,7 +372,7 @@ def _verdict(advice: Advice) -> str:
     if pair is None or pair.total is None:
         measured = [row.devices for row in advice.series]
         if len(set(measured)) == 1:
-            return f"Measured on {devices_text(few['devices'])} only, so there is nothing to choose from."
+            return f"Measured on {devices_text(few['devices'])} only, so there is no choice."
         counts = ", ".join(f"{count:,}" for count in dict.fromkeys(measured))
         fits = f"of these only {few['devices']:,} fit a machine of {devices_text(advice.machine)}"
         return f"Measured on {counts} devices; {fits}."
@@ -380,10 +396,10 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """`eight 1-device jobs side by side`, `8-device jobs one after another`."""
+    """Return the jobs of a queue as text: `eight 1-device jobs side by side`, `8-device jobs in sequence`."""
     at_once = choice["jobs_at_once"]
     if at_once == 1:
-        return f"{choice['devices']}-device jobs one after another"
+        return f"{choice['devices']}-device jobs in sequence"
     count = _COUNTS[at_once] if at_once < len(_COUNTS) else f"{at_once:,}"
     return f"{count} {choice['devices']}-device jobs side by side"
 
@@ -411,13 +427,13 @@ def _answers(advice: Advice) -> Iterator[str]:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
         linear = choices[-1]["devices"] / choices[0]["devices"]
-        more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster"
+        more = f"; that includes {linear:.3g}, so more runs are needed to decide which queue is faster"
         certainty = f"how sure: speedup {ratio_text(pair.total or 0.0)}, {pair.interval_words}"
         yield certainty + (more if pair.interval.low <= linear <= pair.interval.high else "")
 
 
 def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
-    """` (15.47 min to 19.12 min)`; empty without bounds."""
+    """Return bounds as text, ` (15.47 min to 19.12 min)`; empty without bounds."""
     low, high = choice.get(f"{name}_low"), choice.get(f"{name}_high")
     return "" if low is None or high is None else f" ({text(low)} to {text(high)})"
 
@@ -443,7 +459,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
     predicted = f"deadline {time_text(deadline)}, {PREDICTED}"
     if not meeting:
         counts = ", ".join(f"{choice['devices']:,}" for choice in advice.predicted)
-        yield f"{predicted}: none of the other counts meets it ({counts} devices)"
+        yield f"{predicted}: no further count meets it ({counts} devices)"
         return
     (choice,) = meeting
     took = f"{devices_text(choice['devices'])}, {time_text(choice['train_seconds'])}"
@@ -455,7 +471,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
     if meets:
         is_less = choice["device_hours_per_job"] < chosen["device_hours_per_job"]
         compared = f", {'fewer' if is_less else 'not fewer'} than the measured {hours}"
-    yield f"{predicted}: {took}, {surely}; {hours_text}{compared}; nobody measured it"
+    yield f"{predicted}: {took}, {surely}; {hours_text}{compared}; it was not measured"
 
 
 def _notes(advice: Advice) -> Iterator[str]:
@@ -468,7 +484,7 @@ def _notes(advice: Advice) -> Iterator[str]:
         measured = ", ".join(map(str, counts))
         yield f"{devices_text(machine)} were not measured for one job; only measured counts are used ({measured})"
     if predicted:
-        interval = f"by the law of published rows, {percent_text(law.LEVEL)} interval"
+        interval = f"by the law of published rows, {percent_text(scaling_model.LEVEL)} interval"
         yield f"predicted, not measured: {_listed(predicted)} devices, {interval} (suite scaling; docs/scaling.md)"
     elif advice.wanted_counts and advice.why_none_predicted:
         yield f"no prediction for {_listed(advice.wanted_counts)} devices: {advice.why_none_predicted}"
@@ -492,7 +508,7 @@ def _notes(advice: Advice) -> Iterator[str]:
 
 
 def _listed(counts: Sequence[int]) -> str:
-    """`4, 16 and 32`; of more than eight counts the first and the last."""
+    """Return counts as text, `4, 16 and 32`; more than eight counts as the first and the last."""
     texts = [f"{count:,}" for count in counts]
     if len(texts) > 8:
         return f"{texts[0]} to {texts[-1]}"

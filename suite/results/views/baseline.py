@@ -16,7 +16,7 @@ from suite.results.identity import THROUGHPUT, TIME, differences, refusals
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.settings_difference import distinct_labels, named_apart, settings_difference
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import devices_text
 from suite.results.views.section import Section
 
@@ -132,7 +132,7 @@ def _row(result: Result, settings: str, choice: _Choice, key: str) -> dict[str, 
         notes += [f"divided by a result with the label {text}" for text in labels(base) if text not in labels(result)]
     return {
         **{name: getattr(result, name) for name in _KEY_COLUMNS},
-        "target": targets_told(result.targets, result.workload) if result.to_target else "",
+        "target": target_text(result.targets, result.workload) if result.to_target else "",
         "settings": settings,
         "seconds": result.seconds,
         "samples_per_second": result.samples_per_second,

@@ -51,10 +51,10 @@ _NOTICES = {
 }
 """Notice above a comparison of results of a profile."""
 _NO_RELATION = {
-    "demo": "a demo has a small model and a target for demos, so it cannot be compared with MLPerf results; "
-    "compare it with a demo",
-    "synthetic": "runs on synthetic data measure throughput only and cannot be compared with MLPerf results; "
-    "compare them with runs on synthetic data",
+    "demo": "a demo has a small model and a target for demos, so it cannot be compared with MLPerf results. "
+    "Compare it with a demo",
+    "synthetic": "runs on synthetic data measure throughput only and cannot be compared with MLPerf results. "
+    "Compare them with runs on synthetic data",
 }
 """Reasons why results of a profile cannot be compared with results of a different profile."""
 _LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
@@ -150,7 +150,7 @@ def logs_side(
     if len(profiles) > 1:
         raise ValueError(
             f"{argument} {title}: the runs have several profiles ({', '.join(profiles)}), and results of different profiles "
-            f"cannot be compared; set --profile {profiles[0]}, or give folders of a single profile"
+            f"cannot be compared. Set --profile {profiles[0]}, or give folders of a single profile"
         )
     originals = [run for run in runs if not run.copy_of]
     counts = {
@@ -317,7 +317,7 @@ def _why_unmatched(result: Result, theirs: Side, same_workload: Sequence[Result]
         return DEVICES_NOT_KNOWN
     if related:
         counts = ", ".join(map(str, sorted({candidate.devices for candidate in related if candidate.devices})))
-        return f"{theirs.name} has no result on {devices_text(result.devices or 0)}; compare on {counts} instead"
+        return f"{theirs.name} has no result on {devices_text(result.devices or 0)}. Compare on {counts} instead"
     workloads = ", ".join(sorted({candidate.workload for candidate in theirs.results})) or "no results"
     return f"{theirs.name} has no result of {result.workload}; it has {workloads}"
 

@@ -14,7 +14,7 @@ from suite.results.price import Prices
 from suite.results.scores import figure, labels, shared_labels
 from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.overview import chosen, device_text, hardness, order_of, place_of
 from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
@@ -44,7 +44,7 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
     series, best, fastest_of_frameworks, candidates = _selected(measured, first.to_target)
     compared = _compared(series, best)
     shared = shared_labels((best, *fastest_of_frameworks, *compared))
-    target = targets_told(best.targets, workload_name(first.workload)) or "the target"
+    target = target_text(best.targets, workload_name(first.workload)) or "the target"
     parts = [
         f"{title} ({_kind(best, shared)}): {_value(best)}{f' to {target}' if best.to_target else ''} {_where(best)}",
         _settings(series, candidates),
@@ -69,7 +69,7 @@ def _selected(
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
     """Return the series of a headline, its best result, the best results of further frameworks, and all candidates.
 
-    The series has the hardest target. Rates measure different work on different systems, so each framework and system is
+    The series has the hardest target. Throughputs measure different work on different systems, so each framework and system is
     represented by a single series.
     """
     all_candidates = all_series(measured)
@@ -155,7 +155,7 @@ def _labels(result: Result, shared: Sequence[str]) -> str:
 def _kind(result: Result, shared: Sequence[str]) -> str:
     """Return the profile and the labels that all results of the headline have."""
     ordered = sorted(shared, key=lambda label: label != result.profile)
-    return clean(", ".join(ordered) or result.profile or "logs of other programs", 120)
+    return clean(", ".join(ordered) or result.profile or "foreign logs", 120)
 
 
 def _framework(result: Result) -> str:

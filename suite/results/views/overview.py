@@ -26,7 +26,7 @@ from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
 from suite.results.text import clean, devices_text
-from suite.results.views.section import Section, SectionKind, aim_facts, aim_text
+from suite.results.views.section import Section, SectionKind, target_and_data_facts, target_and_data_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Profiles in the order in which documents list them."""
@@ -85,7 +85,7 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         title += "" if several else f", {short_title(members[0].workload)}"
         sections += _matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
     theirs = [result for result in results if not result.profile and result.to_target and result.seconds]
-    cells, title = _of_other_programs(theirs), "Overview: logs of other programs"
+    cells, title = _of_other_programs(theirs), "Overview: foreign logs"
     return sections + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
@@ -176,7 +176,7 @@ def _speedup(series: Series[Result], result: Result) -> float | None:
 
 
 def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of logs of other programs. Systems that log the same name are named by their folders."""
+    """Return the cells of foreign logs. Systems that log the same name are named by their folders."""
 
     def names(result: Result) -> tuple[Any, ...]:
         accelerator = accelerator_name(result.device_name)
@@ -284,9 +284,9 @@ def _matrix(
     of_workloads = grouped((cell.result for cell in cells), lambda result: result.workload)
     for workload, members in of_workloads.items():
         several = len(of_workloads) > 1
-        facts += [(short_title(workload), aim_text(members))] if several else aim_facts(members)
+        facts += [(short_title(workload), target_and_data_text(members))] if several else target_and_data_facts(members)
         prefix = f"{short_title(workload)}: " if several else ""
-        alike = grouped(members, lambda result: aim_text([result]))
+        alike = grouped(members, lambda result: target_and_data_text([result]))
         pieces += [(f"{prefix}{text}", tuple(of)) for text, of in alike.items()]
     first = cells[0].result
     unit = "" if first.to_target else f"{first.sample_unit or 'samples'}/s"
@@ -366,7 +366,7 @@ def _stated(result: Result) -> tuple[str, ...]:
 
 
 def division(result: Result) -> tuple[str, ...]:
-    """Return the label of a result of the open division by another submitter; empty for all other results."""
+    """Return the label of a result of the open division by a different submitter; empty for all remaining results."""
     return ("open division",) if result.division == "open" and not result.profile else ()
 
 

@@ -15,7 +15,7 @@ from suite.results.names import workload_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.scores import published_results
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean
 from suite.results.views.overview import published_overview
 from suite.results.views.section import Section, View
@@ -81,7 +81,7 @@ class PublishedRow:
 
     @property
     def failed(self) -> int | None:
-        """Failed runs, or None if there are none, or if the number is unknown."""
+        """Failed runs, if there are any and the number is known."""
         if not isinstance(self.runs, int) or not isinstance(self.runs_successful, int) or not self.runs_successful:
             return None
         return self.runs - self.runs_successful or None
@@ -105,7 +105,7 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
         if value is not None and rows:
             rows = _with_chips(rows, value) if option == "chips" else _with_name(rows, option, value)
     if not rows:
-        raise ValueError("no published result matches all of these options; leave out an option")
+        raise ValueError("no published result matches all of these options. Leave out an option")
     results = [row.result for row in rows]
     price_notes: tuple[str, ...] = ()
     columns: Sequence[str] = [name for name in _COLUMNS if name != "cost"]
@@ -161,7 +161,7 @@ def _published_row(result: Result) -> PublishedRow:
 
 
 def _parse_cell(text: str) -> Cell:
-    """Return a cell as a number if it is a number, else as text, or None for an empty cell."""
+    """Return a cell as a number if it is a number, else as text; an empty cell has no value."""
     match = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
     if match is None:
         return text or None
@@ -207,7 +207,7 @@ def _table_row(row: PublishedRow) -> dict[str, Any]:
         "failed": row.failed,
         "epochs": row.epochs,
         "batch": row.batch,
-        "target": targets_told(row.result.targets, row.result.workload),
+        "target": target_text(row.result.targets, row.result.workload),
         "cost": row.cost,
         "notes": row.notes,
     }
@@ -247,7 +247,7 @@ def _with_name(rows: Sequence[PublishedRow], option: str, text: str) -> list[Pub
             }
             close = difflib.get_close_matches(name, existing, n=3, cutoff=0.4) or sorted(existing)[:5]
             offered = ", ".join(dict.fromkeys(existing[text] for text in close))
-            raise ValueError(f"--{option} {name[:60]}: no listed result has it; nearest: {offered}")
+            raise ValueError(f"--{option} {name[:60]}: no listed result has it. Nearest: {offered}")
     return [row for row, texts in values if any(_fits(option, name, texts) for name in names)]
 
 
@@ -288,5 +288,5 @@ def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
     fitting = [row for row, chips in counted if any(low <= chips <= high for low, high in ranges)]
     if not fitting:
         existing = ", ".join(map(str, sorted({chips for _, chips in counted})[:30]))
-        raise ValueError(f"--chips {text[:60]}: no listed result has it; allowed: {existing}")
+        raise ValueError(f"--chips {text[:60]}: no listed result has it. Allowed: {existing}")
     return fitting

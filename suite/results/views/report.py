@@ -22,7 +22,7 @@ from suite.results.ratios import Ratio, place, ratio_text
 from suite.results.scores import figure, labels, results_of, shared_labels
 from suite.results.series import speedups
 from suite.results.settings_difference import SettingsDifference, distinct_labels, named_apart, settings_difference
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean, devices_text, percent_text, range_text, time_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
@@ -38,7 +38,7 @@ from workloads.api.deviations import shown as shown_value
 NOTICES: Mapping[str, str] = {
     "demo": "DEMO: {data} and a small model. Not an MLPerf result.",
     "synthetic": "SYNTHETIC DATA: this measures throughput only. Not an MLPerf result.",
-    "": "Logs of other programs.",
+    "": "Foreign logs.",
 }
 """Notice above every table of a profile."""
 FAILED = "Failed runs"
@@ -131,7 +131,7 @@ def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
 
 
 def together(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the results of each table: of the same workload, profile, and system; for other programs of the same workload.
+    """Return the results of each table: of the same workload, profile, and system; for foreign results of the same workload.
 
     Times to target come before throughput, and reference runs before demos.
     """
@@ -194,7 +194,7 @@ def results_section(
         table: Results that share a table, as `together` returns them.
         prices: Prices of devices, for a column with the cost of each result.
         title: Heading of the section.
-        tables: All tables of the document. Hyperparameters in which other tables of the workload differ are named.
+        tables: All tables of the document. Hyperparameters in which tables of the workload differ are named.
         verbose: Name the settings that have their default values too.
     """
     first = table[0]
@@ -368,7 +368,7 @@ def _facts(
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:
-        yield "Target", targets_told(first.targets, first.workload) or "unknown"
+        yield "Target", target_text(first.targets, first.workload) or "unknown"
     if "dataset" in common and first.dataset:
         yield "Data set", clean(first.dataset, 80)
     if first.profile and "device_name" in common:
@@ -393,7 +393,7 @@ def _common_settings(
 ) -> list[str]:
     """Return the common settings of a table that are not at their defaults, as text.
 
-    Hyperparameters are named if other tables of the document have other values of the same workload.
+    Hyperparameters are named if tables of the document have different values for the same workload.
     """
     related = [
         result

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from suite.results.columns import Columns, Result
 from suite.results.data_table import DataTable
 from suite.results.scores import labels, shared_labels
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean, figure_text
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 DEVICES_NOT_KNOWN = "the number of devices is not known; it is a CPU system, or system.json is missing above its logs"
-"""Reason why a result of another program cannot be compared by its number of devices."""
+"""Reason why a foreign result cannot be compared by its number of devices."""
 
 
 class SectionKind(enum.Enum):
-    """What a section shows, for code that depends on it."""
+    """Content of a section, for code that depends on it."""
 
     OTHER = enum.auto()
     OVERVIEW_SPEEDUPS = enum.auto()
@@ -55,7 +55,7 @@ class Section:
 
 
 class ViewKind(enum.Enum):
-    """What a view shows, for code that depends on it."""
+    """Content of a view, for code that depends on it."""
 
     OTHER = enum.auto()
     COMPARISON = enum.auto()
@@ -78,7 +78,7 @@ class View:
     kind: ViewKind = ViewKind.OTHER
 
 
-def aim_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
+def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
     """Return the target and the data set of results as labeled lines. Different values are joined: `ml-demo or ml-20m`."""
 
     def data_set(result: Result) -> str:
@@ -86,14 +86,14 @@ def aim_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
         return clean(result.dataset, 60) or ("unknown" if is_unknown else "of the rules")
 
     reaching = [result for result in results if result.to_target]
-    targets = dict.fromkeys(targets_told(result.targets, result.workload) or "unknown" for result in reaching)
+    targets = dict.fromkeys(target_text(result.targets, result.workload) or "unknown" for result in reaching)
     parts = {"Target": targets, "Data set": dict.fromkeys(data_set(result) for result in results)}
     return [(name, clean(" or ".join(texts), 300)) for name, texts in parts.items() if texts]
 
 
-def aim_text(results: Sequence[Result]) -> str:
+def target_and_data_text(results: Sequence[Result]) -> str:
     """Return the target and the data set of results: `target hit rate at 10 ≥ 0.635, data set ml-demo`."""
-    return ", ".join(f"{name.lower()} {text}" for name, text in aim_facts(results))
+    return ", ".join(f"{name.lower()} {text}" for name, text in target_and_data_facts(results))
 
 
 def own_labels(results: Sequence[Result]) -> list[tuple[str, ...]]:

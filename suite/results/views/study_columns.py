@@ -32,7 +32,7 @@ class StudyLine:
     values: Mapping[str, str]
     """Key of the study to its value, in the order of the keys."""
     result: Result | None
-    """None if no run succeeded."""
+    """Missing if all runs failed."""
     outcome: str = "measured"
     """`measured`, `OOM`, `–` (not possible), `not run`, or the status of the run."""
     notes: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ StudyValue = Callable[[Result, StudyLine, StudyContext], float | None]
 
 
 def column_value(name: str, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the value of a column in a line; None if it was not measured."""
+    """Return the value of a column in a line, if it was measured."""
     column = STUDY_COLUMNS[name]
     if line.result is None or column.value is None:
         return None

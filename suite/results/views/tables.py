@@ -23,7 +23,7 @@ from suite.results.settings_difference import distinct_labels
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_facts
+from suite.results.views.section import NOT_VERIFIED, Section, View, target_and_data_facts
 from suite.results.views.speedup_text import speedup_headline
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
@@ -56,7 +56,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         with_article: Add the article's tables, and check its printed speedups.
 
     Raises:
-        ValueError: There is no time to target.
+        ValueError: No run has a time to target.
     """
     ours = with_time(results)
     shown = ours + (with_time(find_published(ARTICLE)) if with_article else [])
@@ -77,7 +77,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         rows = list(_results(name, group, labels_of))
         data += rows
         number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
-        facts = aim_facts([result for family in group for result in family])
+        facts = target_and_data_facts([result for family in group for result in family])
         units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
         if units:
             facts.append(("Batch", f"in {' or '.join(units)}"))
@@ -192,7 +192,7 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
 
 
 def pairs_section(results: Sequence[Result], most: int) -> Section | None:
-    """Return the speedups between all pairs of device counts of each series; None if there are no pairs.
+    """Return the speedups between all pairs of device counts of each series; None without pairs.
 
     Args:
         results: Results of a table.

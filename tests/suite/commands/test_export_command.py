@@ -62,7 +62,7 @@ def test_it_says_what_was_new_and_where_it_is(tmp_path, tracker, name, extra, ou
 WRONG = {
     "no tracker": (["logs"], "invalid choice: 'logs'"),
     "no logs": (["tensorboard"], "the following arguments are required: DIR"),
-    "a folder that is not there": (["tensorboard", "nothing"], "nothing does not exist; give a folder that holds logs"),
+    "a folder that is not there": (["tensorboard", "nothing"], "nothing does not exist. Give a folder that holds logs"),
     "a folder without logs": (["tensorboard", "empty", "--follow"], "empty holds no log"),
 }
 

@@ -45,7 +45,7 @@ def test_files_of_a_run_are_not_counted(tmp_path):
 def test_a_file_that_is_no_log_is_one_line_and_a_code(tmp_path):
     (tmp_path / "README.md").write_text("# Not a log\n")
     line = refusal(suite_here(tmp_path, "report", tmp_path / "README.md"))
-    assert "README.md is no log: not a log: no line holds :::MLLOG" in line
+    assert "README.md is not a log: not a log: no line holds :::MLLOG" in line
 
 
 def test_a_page_is_written_again_and_nothing_else_overwritten(tmp_path):
@@ -71,7 +71,7 @@ def test_every_format_and_no_file_overwritten(tmp_path, monkeypatch):
         assert out.read_bytes().startswith(begins)
         done = suite_here(tmp_path, "report", tmp_path / "logs", "--format", form, "--output", out)
         assert (done.returncode, out.read_bytes().startswith(begins)) == (2, True)
-        assert done.stderr == f"suite report: --output {out} exists and is not overwritten; give another path\n"
+        assert done.stderr == f"suite report: --output {out} exists and is not overwritten. Give a new path\n"
     assert (tmp_path / "out.markdown").read_text() == printed
     done = suite_here(tmp_path, "report", tmp_path / "logs", "--output", tmp_path / "no" / "x.md")
     assert "cannot be written (No such file or directory)" in done.stderr
@@ -96,14 +96,14 @@ def test_the_suffix_of_the_output_decides_the_format(tmp_path, name, begins):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("report", "logs", "--output", "o.xlsx"), "no format has the suffix .xlsx; allowed: .md, "),
-        (("report", "logs", "--output", "o.tar.gz"), "no format has the suffix .gz; allowed: .md, "),
-        (("report", "logs", "--output", "o.csv", "--format", "json"), "contradict each other: leave out --format"),
+        (("report", "logs", "--output", "o.xlsx"), "no format has the suffix .xlsx. Allowed: .md, "),
+        (("report", "logs", "--output", "o.tar.gz"), "no format has the suffix .gz. Allowed: .md, "),
+        (("report", "logs", "--output", "o.csv", "--format", "json"), "do not match: omit --format"),
         (("report", "logs", "--output", "o.html", "--format", "csv"), "is an HTML page: leave out --format csv"),
-        (("report", "logs", "--output", "o.html", "--html", "p.html"), "are two pages: leave out one of the two"),
-        (("advise", "logs", "--output", "o.html"), "suite advise writes no HTML; allowed suffixes: .md, "),
-        (("compare", "logs", "logs", "--output", "o.htm"), "suite compare writes no HTML; allowed suffixes: .md, "),
-        (("tables", "logs", "--output", "o.html"), "suite tables writes no HTML; allowed suffixes: .md, "),
+        (("report", "logs", "--output", "o.html", "--html", "p.html"), "are two pages. Omit --html or --output"),
+        (("advise", "logs", "--output", "o.html"), "suite advise writes no HTML. Allowed suffixes: .md, "),
+        (("compare", "logs", "logs", "--output", "o.htm"), "suite compare writes no HTML. Allowed suffixes: .md, "),
+        (("tables", "logs", "--output", "o.html"), "suite tables writes no HTML. Allowed suffixes: .md, "),
         (("scaling", "logs", "--devices", "8", "--output", "o.html"), "suite scaling writes no HTML"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from suite.compliance.check import check_file
 from suite.results import read
 from suite.results.directions import FALLING_METRICS, improves_as_it_falls, meets
-from suite.results.targets import OFFICIAL_TARGETS, targets_told
+from suite.results.targets import OFFICIAL_TARGETS, target_text
 from testing.fake_logs import line, write
 from testing.rule_logs import compliance_folder
 
@@ -72,9 +72,9 @@ def test_a_loss_reaches_its_target_from_above(tmp_path, losses, status, epochs):
 
 
 def test_pages_and_checks_show_the_direction(tmp_path):
-    assert targets_told({"quality": 3.3}, "llama31_8b") == "quality ≤ 3.3"
-    assert targets_told({"FID": 90.0, "CLIP": 0.15}, "stable_diffusion") == "FID ≤ 90, CLIP ≥ 0.15"
-    assert targets_told({"top1": 0.759}, "resnet50") == "top-1 accuracy ≥ 0.759"
+    assert target_text({"quality": 3.3}, "llama31_8b") == "quality ≤ 3.3"
+    assert target_text({"FID": 90.0, "CLIP": 0.15}, "stable_diffusion") == "FID ≤ 90, CLIP ≥ 0.15"
+    assert target_text({"top1": 0.759}, "resnet50") == "top-1 accuracy ≥ 0.759"
     verdict = check_file(loss_log(tmp_path, [4.0, 3.5, 3.6]), rules="5.1.0")
     (complaint,) = [
         item for item in verdict.complaints if item.key == "eval_accuracy" and item.found.startswith("best")

@@ -28,7 +28,7 @@ def test_other_prices_are_one_line(text):
 
 @pytest.mark.parametrize("text", ["v100=2,V100=3", "v100=2, v100 =2", "2.5,3", "1,a100=2,1"])
 def test_two_prices_of_one_name_are_refused(text):
-    with pytest.raises(ValueError, match=r"\A[^\n]*two prices[^\n]*give each name once"):
+    with pytest.raises(ValueError, match=r"\A[^\n]*two prices[^\n]*Give each name once"):
         parse_prices(text)
 
 

@@ -27,7 +27,7 @@ ORIGINAL = PROJECT.parent / "shared" / "published"
 BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
 WORSE = {"busy": ["others took 90 % of its cores"], "others_share": 0.9}
 QUIET = {"busy": [], "others_share": 0.01}
-MORE = "more runs than the rules ask"
+MORE = "more runs than the rules require"
 RATE = "opt_base_learning_rate"
 
 
@@ -39,15 +39,15 @@ def runs(*seconds, epochs=None):
     ("seconds", "failed", "required", "mean", "retained", "notes"),
     [
         ((10, 50, 20, 30, 1000), 0, 5, 100 / 3, 3, ()),
-        ((10,), 0, 5, 10, 1, ("fewer runs than the rules ask (1 of 5)",)),
-        ((10, 20), 0, 5, 15, 2, ("fewer runs than the rules ask (2 of 5)",)),
+        ((10,), 0, 5, 10, 1, ("fewer runs than the rules require (1 of 5)",)),
+        ((10, 20), 0, 5, 15, 2, ("fewer runs than the rules require (2 of 5)",)),
         ((10, 20, 30, 40), 1, 5, 30, 3, ("the failed run counts as the slowest",)),
         ((10, 20, 30), 2, 5, 20, 1, ("no official score: 2 runs failed",)),
-        ((), 3, 5, None, 0, ("fewer runs than the rules ask (3 of 5)",)),
+        ((), 3, 5, None, 0, ("fewer runs than the rules require (3 of 5)",)),
         ((1, 2, 3, 4, 5, 6), 0, 5, 3.5, 4, (f"{MORE} (6 for 5): which of them count was not fixed before",)),
         ((1, 2, 3), 0, None, 2, 1, ()),
         (range(100, 186), 14, 100, np.mean(range(101, 149)), 48, ("first 50 successful runs",)),  # as NCF's rules ask
-        (range(100, 160), 0, 100, np.mean(range(101, 159)), 58, ("fewer runs than the rules ask (60 of 100)",)),
+        (range(100, 160), 0, 100, np.mean(range(101, 159)), 58, ("fewer runs than the rules require (60 of 100)",)),
     ],
 )
 def test_olympic_mean(seconds, failed, required, mean, retained, notes):
@@ -73,8 +73,8 @@ def test_a_failed_run_counts_as_the_slowest_of_a_workload_under_its_older_name()
         (39, 1, 4, 3, ("the failed run counts as the slowest",)),
         (36, 4, 4, 0, ("the 4 failed runs count as the slowest",)),
         (35, 5, 4, 4, ("no official score: 5 runs failed",)),
-        (21, 1, 4, 3, ("fewer runs than the rules ask (22 of 40)", "the failed run counts as the slowest")),
-        (8, 0, 1, 1, ("fewer runs than the rules ask (8 of 40)",)),
+        (21, 1, 4, 3, ("fewer runs than the rules require (22 of 40)", "the failed run counts as the slowest")),
+        (8, 0, 1, 1, ("fewer runs than the rules require (8 of 40)",)),
     ],
 )
 def test_unet3d_drops_four_runs_at_each_end(successful, failed, fastest_dropped, slowest_dropped, notes):
@@ -303,7 +303,7 @@ def test_nothing_to_show_is_one_line(tmp_path):
     for arguments, words in [
         (([],), "give a folder with runs (suite report logs/) or --published dgx1-article"),
         (([tmp_path / "a"],), "no run succeeded (1 of 2 did not, 1 of 2 has not ended); the reasons: suite report"),
-        (([], ["v9.9/Nobody/box"]), "--published v9.9/Nobody/box: no such published result; nearest:"),
+        (([], ["v9.9/Nobody/box"]), "--published v9.9/Nobody/box: no such published result. Nearest:"),
         (([tmp_path / "b"], [], "resnet5"), "--workload=resnet5: allowed: ncf"),
     ]:
         with pytest.raises(ValueError, match=one_line(words)):

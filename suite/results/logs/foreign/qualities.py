@@ -27,10 +27,10 @@ def find_targets(
 
 
 def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
-    """True for a log under the name `ssd` of v2.0 or later, which is RetinaNet on Open Images and not SSD on COCO.
+    """Check whether a log named `ssd` is of v2.0 or later: then it is RetinaNet on Open Images, not SSD on COCO.
 
     The rules of `ssd` require `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a warm-up in epochs from v2.0 on
-    (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml). `values`: the first of each key.
+    (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml). `values`: the first value of each key.
     """
     if benchmark != "ssd" or "model_bn_span" in values:
         return False

@@ -30,6 +30,7 @@ from suite.results.curves import curves_of
 from suite.results.data_table import DataTable
 from suite.results.identity import label
 from suite.results.names import short_title
+from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
 from suite.results.ratios import MINIMUM_RUNS
@@ -42,14 +43,14 @@ from suite.results.render.html.study_charts import all_reduce_charts, study_char
 from suite.results.render.text_table import Table, text_table
 from suite.results.scores import figure, labels, results_of
 from suite.results.settings_difference import settings_difference
-from suite.results.targets import same_targets, targets_told
+from suite.results.targets import same_targets, target_text
 from suite.results.text import clean
 from suite.results.views import report, study
-from suite.results.views import scaling as predictions
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import is_reference, published_overview
 from suite.results.views.repeat import next_commands, repeating_commands
 from suite.results.views.report import results_section
+from suite.results.views.scaling import scaling_view
 from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
 from suite.results.views.tables import pairs_section
 
@@ -342,7 +343,7 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
 
 
 def _anchors(blocks: Sequence[Block]) -> list[str]:
-    """Return the ids of blocks, such as `section-results` and `section-results-2`. Blocks of other kinds do not change them."""
+    """Return the ids of blocks, such as `section-results` and `section-results-2`. Blocks of different kinds do not matter."""
     counts: Counter[str] = Counter()
     anchors = []
     for block in blocks:
@@ -415,15 +416,15 @@ def _report_context(
         figure_blocks.append(_published_block(rows, trained, related, looks))
     if predicted:
         links = tuple(measured_links(results))
-        found = predictions.forecasts(trained, predictions.Wanted(tuple(predicted), prices=prices, links=links))
-        for section, forecast in zip(predictions.view(found).sections, found, strict=True):
+        found = predictions(trained, PredictionRequest(tuple(predicted), prices=prices, links=links))
+        for section, prediction in zip(scaling_view(found).sections, found, strict=True):
             figure_blocks.append(
                 Block(
                     f"Prediction: {section.title}",
                     "prediction",
                     parts=[_part(rows, section)],
-                    figures=scaling.forecast_charts(forecast),
-                    numbers=rows.numbers(forecast.results),
+                    figures=scaling.prediction_charts(prediction),
+                    numbers=rows.numbers(prediction.results),
                 )
             )
     figure_blocks += _section_blocks(rows, published_overview(related, prices))
@@ -647,7 +648,7 @@ def _published_section(ours: Sequence[Result], published: Sequence[Result], look
     members: list[tuple[Columns, ...]] = []
 
     def add(result: Result, name: str, notes: tuple[str, ...]) -> None:
-        target = targets_told(result.targets, result.workload)
+        target = target_text(result.targets, result.workload)
         figures = {column: getattr(result, column) for column in columns}
         lines.append(
             {"workload": short_title(result.workload), "result": name} | figures | {"target": target, "notes": notes}

@@ -20,13 +20,13 @@ from suite.results.names import accelerator_name, framework_name, short_title
 from suite.results.render.html.run_list import parts_lines, relative_link, subject_text
 from suite.results.scores import labels
 from suite.results.settings_difference import settings_difference
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean, figure_text, percent_text, shortened, time_text
 from suite.results.time_parts import TimeParts, time_parts
 from suite.results.views.overview import device_text
 
 LABEL = "label"
-"""Filter by labels. A row may have several labels, and all other filters have a single value per row."""
+"""Filter by labels. A row may have several labels, and all remaining filters have a single value per row."""
 _MAX_SETTING_FILTERS = 6
 _MAX_VALUE = 60
 """Characters of a value of a filter."""
@@ -181,7 +181,7 @@ class PageRows:
             yield label(name), texts.get(row.key, "")
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
         yield "hardware", device_text(accelerator_name(row.device_name))
-        yield "target", clean(targets_told(row.targets, row.workload), 80)
+        yield "target", clean(target_text(row.targets, row.workload), 80)
         yield "division", clean(row.division, 20)
         if row.seconds is not None:
             reached = row.to_target and (isinstance(row, Result) or row.epochs is not None)

@@ -21,7 +21,7 @@ from suite.results.logs.quality import quality_text
 from suite.results.logs.record import FACTS
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.names import short_title
-from suite.results.targets import bleu_scale, metric_title, targets_told
+from suite.results.targets import bleu_scale, metric_title, target_text
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 from suite.results.time_parts import TimeParts, time_parts
 from workloads.api import Json
@@ -167,7 +167,7 @@ def _settings(run: Run) -> Iterator[tuple[str, Any]]:
     for item in fields(settings):
         if item.name not in FACTS:
             value = getattr(settings, item.name)
-            yield label(item.name), targets_told(value, run.workload) if item.name == "targets" else value
+            yield label(item.name), target_text(value, run.workload) if item.name == "targets" else value
 
 
 def _condition(run: Run) -> Iterator[tuple[str, Any]]:

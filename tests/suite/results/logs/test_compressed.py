@@ -35,7 +35,7 @@ def test_other_compressions_are_named(tmp_path, first):
     (run,) = collect([write(tmp_path / "result_0.txt.zst", first + b"\0" * 100).parent])
     assert run.status == "unreadable"
     assert "compressed with" in run.reason
-    assert "run: " in run.reason
+    assert "Run: " in run.reason
 
 
 @pytest.mark.parametrize("suffix", PACKED)

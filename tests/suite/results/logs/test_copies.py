@@ -62,7 +62,7 @@ def test_a_set_that_is_complete_only_with_copies_is_scored_as_submitted(tmp_path
     shutil.copy(folder / "result_3.txt", folder / "result_4.txt")
     (found,) = by_folder(tmp_path).values()
     assert (found.runs_successful, found.seconds) == (5, pytest.approx((61 + 62 + 63) / 3))
-    assert "1 of 5 logs repeat others in the folder; the official score counts them" in found.score_notes
+    assert "1 of 5 logs repeat logs of the folder; the official score counts them" in found.score_notes
     assert sorted(path[-12:] for path in table(tmp_path)["repeat_of"] if path) == ["result_3.txt"]
 
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from suite.results.identity import key
-from suite.results.predict import law
-from suite.results.predict.validate import PROTOCOLS, errors, held_out, under, validate
+from suite.results.predict import scaling_model
+from suite.results.predict.validate import PROTOCOLS, errors, held_out, select, validate
 from suite.results.scores import find_published, published_results
 
 ROW, SMALLEST, NEAR, FAR, NEW, NEW_FAR = PROTOCOLS
@@ -18,13 +18,13 @@ def validation():
     return validate()
 
 
-def figure(held, protocol, name="median_error", rule="the law"):
-    return errors(under(held, protocol, rule))[name]
+def figure(held, protocol, name="median_error", rule="scaling model"):
+    return errors(select(held, protocol, rule))[name]
 
 
 def test_families_are_those_of_the_one_identity():
-    families, left_out = law.published_families()
-    known = [row for row in published_results() if row.workload in law.WORKLOADS]
+    families, left_out = scaling_model.published_families()
+    known = [row for row in published_results() if row.workload in scaling_model.WORKLOADS]
     assert sum(map(len, families)) + sum(left_out.values()) == len(known)
     by_name = {(row.run, row.workload, row.devices): key(row, "gpus", "batch") for row in known}
     for family in families:
@@ -44,23 +44,23 @@ def test_families_are_those_of_the_one_identity():
 def test_a_gpu_is_known_without_its_makers_name(hardware, reason):
     row = next(row for row in find_published("v0.7/NVIDIA") if row.workload == "resnet50")
     changed = replace(row, device_name=hardware)
-    assert law.outside_of_the_law(changed) == reason
-    assert law.outside_of_the_law(replace(changed, division="open")) == "open division"
+    assert scaling_model.why_not_covered(changed) == reason
+    assert scaling_model.why_not_covered(replace(changed, division="open")) == "open division"
 
 
 def test_the_bars_are_met_and_linear_would_fail_them(validation):
     assert validation.bars["met"].all()
-    linear = validation.held[validation.held["rule"] == "perfect scaling"].assign(rule="the law")
-    rest = validation.held[validation.held["rule"] != "the law"]
+    linear = validation.held[validation.held["rule"] == "perfect scaling"].assign(rule="scaling model")
+    rest = validation.held[validation.held["rule"] != "scaling model"]
     failing = replace(validation, held=pd.concat([linear, rest])).bars
     assert not failing.loc[failing["bar"].str.contains("error|percentile"), "met"][:5].any()
 
 
 def test_intervals_hold_what_they_say(validation):
-    assert round(validation.factor, 2) == law.INTERVAL_FACTOR
+    assert round(validation.factor, 2) == scaling_model.INTERVAL_FACTOR
     near = validation.held[validation.held["predicted_from"] != "new machine"]
-    inside = near.loc[near["rule"] == "the law", "width"] <= validation.factor
-    assert inside.mean() == pytest.approx(law.LEVEL, abs=0.005)
+    inside = near.loc[near["rule"] == "scaling model", "width"] <= validation.factor
+    assert inside.mean() == pytest.approx(scaling_model.LEVEL, abs=0.005)
 
 
 def test_how_far_the_law_and_perfect_scaling_hold(validation):
@@ -80,7 +80,7 @@ def test_how_far_the_law_and_perfect_scaling_hold(validation):
 
 def test_a_new_machine_shares_nothing_with_what_was_fitted():
     """Of one family beside others of its submitter alone nothing is left of the fit: as if there were none."""
-    families = law.of_workload(law.published_families()[0], "resnet50")
+    families = scaling_model.families_of_workload(scaling_model.published_families()[0], "resnet50")
     chosen = [family for family in families if family[0].submitter == "NVIDIA"]
     unknown, empty = (held_out(chosen[:1], fitted) for fitted in (chosen, []))
-    assert list(under(unknown, NEW)["error"]) == pytest.approx(list(under(empty, SMALLEST)["error"]))
+    assert list(select(unknown, NEW)["error"]) == pytest.approx(list(select(empty, SMALLEST)["error"]))

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.combine import grouped
+from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Style
 from suite.results.render.html.curves import table_charts
-from suite.results.render.html.scaling import forecast_charts
+from suite.results.render.html.scaling import prediction_charts
 from suite.results.render.html.study_charts import study_charts
 from suite.results.scores import find_published, published_results, results
 from suite.results.views.report import together
-from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.study import StudyResult
 from suite.results.views.study_columns import StudyLine
 from testing.fake_logs import demo_log, write, write_run
@@ -270,18 +270,18 @@ def test_own_reference_results_lie_over_published_ones_and_no_others():
     ours = [make_result(8, **REFERENCE), make_result(4, profile="demo", labels=("demo",))]
     found = scaling.workload_charts(find_published("v0.5"), ours)
     (ncf,) = [one for one in found if one.title == "NCF"]
-    assert [[point.x for path in one.paths for point in path] for one in series_of(ncf) if one.label == "ours"] == [
-        [8.0]
-    ]
+    assert [
+        [point.x for path in one.paths for point in path] for one in series_of(ncf) if one.label == "this suite"
+    ] == [[8.0]]
     points = sum(len(one.paths) for one in series_of(ncf))
     assert points == 1 + len([row for row in find_published("v0.5") if row.workload == "ncf" and row.devices])
-    assert all("ours" not in [one.label for one in series_of(other)] for other in found if other is not ncf)
+    assert all("this suite" not in [one.label for one in series_of(other)] for other in found if other is not ncf)
 
 
 def test_predictions_have_bounds_and_measured_points_none():
-    (made,) = forecasts(find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), Wanted((64,)))
-    time, work = forecast_charts(made)
-    assert (time.y_label, work.y_label) == ("seconds per epoch", "work of a device over the fewest")
+    (made,) = predictions(find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), PredictionRequest((64,)))
+    time, work = prediction_charts(made)
+    assert (time.y_label, work.y_label) == ("seconds per epoch", "scaling efficiency")
     assert [(one.label, one.published) for one in series_of(time)] == [("measured", True), ("prediction", False)]
     assert {point.low for point in series_of(time)[0].paths[0]} == {None}
     ((predicted,),) = series_of(time)[1].paths

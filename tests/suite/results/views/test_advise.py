@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from suite.common.labels import Label, LabelKind
 from suite.config.compose import compose
+from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import find_published, measured
 from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
-from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.section import NOT_VERIFIED
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT, examples, suite_here
@@ -42,7 +42,7 @@ def measured_only(data):
 
 
 def said(view):
-    return view.sections[0].above[1], view.sections[0].below
+    return view.sections[0].above[0], view.sections[0].below
 
 
 def test_the_article_by_hand():
@@ -65,7 +65,7 @@ def test_the_article_by_hand():
         ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "one job is 5.56× faster than on 1, and"),
         ({"n1": 80.0, "n8": 10.0}, "spread", 8, "on 8 devices one job is 8.00× faster than on 1, and"),
         ({"n1": 10.0, "n2": 12.8}, "fewest", 1, "on 2 devices one job is 1.28× slower than on 1"),
-        ({"n1": 10.0, "n2": 10.0}, "fewest", 1, "on 2 devices one job is as fast as on 1, and 2-device jobs one after"),
+        ({"n1": 10.0, "n2": 10.0}, "fewest", 1, "on 2 devices one job is as fast as on 1, and 2-device jobs in"),
         ({"n1": 10.0, "n2": 6.0}, "sooner", 1, "do 83 % of the jobs of two 1-device jobs side by side."),
     ],
 )
@@ -153,14 +153,14 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
         assert (predicted[f"{name}_low"] < predicted[name]).all()
         assert (predicted[name] < predicted[f"{name}_high"]).all()
         assert measured[f"{name}_low"].isna().all()
-    (made,) = forecasts(found, Wanted((16,)))
+    (made,) = predictions(found, PredictionRequest((16,)))
     (sixteen,) = [row for row in lines(made.table) if row.devices == 16]
     assert predicted.loc[16, "train_seconds"] == pytest.approx(sixteen.seconds)
     answers = [line for line in said(view)[1] if line.startswith("deadline")]
     assert answers[0].startswith("deadline 20.00 min, measured: 64 devices, 4.53 min: the fewest device-hours")
     assert answers[1].startswith("deadline 20.00 min, predicted: 16 devices, 17.20 min (15.47 min to 19.12 min)")
     assert "over the whole 90 % interval" in answers[1]
-    assert "fewer than the measured 4.84; nobody measured it" in answers[1]
+    assert "fewer than the measured 4.84; it was not measured" in answers[1]
 
 
 def test_a_prediction_that_may_miss_the_deadline_says_so():
@@ -170,7 +170,7 @@ def test_a_prediction_that_may_miss_the_deadline_says_so():
     (answer,) = [line for line in said(view)[1] if line.startswith("deadline 18.33 min, measured")]
     assert "no measured device count meets it; the fastest is 8 devices, 29.15 min" in answer
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
-    assert any("predicted: none of the other counts meets it" in line for line in said(none)[1])
+    assert any("predicted: no further count meets it" in line for line in said(none)[1])
 
 
 def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
@@ -189,7 +189,7 @@ def test_where_nothing_can_be_predicted_the_reason_is_printed():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
     assert set(view.data.to_frame()["kind"]) == {"measured"}
     (note,) = [line for line in said(view)[1] if line.startswith("no prediction for 2 devices: ")]
-    assert "no published rows" in note
+    assert "no published results" in note
 
 
 @examples(30)
@@ -249,7 +249,7 @@ def test_how_sure_the_speedup_is():
     runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
     for faster, more in ((1.3, False), (2.0, True)):
         view = advise([make_result(1, runs), make_result(2, [(seconds / faster, epochs) for seconds, epochs in runs])])
-        assert ("more runs are needed to tell which queue is faster" in "".join(said(view)[1])) == more
+        assert ("more runs are needed to decide which queue is faster" in "".join(said(view)[1])) == more
     assert "how sure: unknown (no single runs are known on 1 device)" in said(advise(times(n1=2.0, n2=1.0)))[1]
 
 
@@ -267,10 +267,12 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
         own = {"devices": devices, "seconds_per_epoch": seconds, "keys": {"opt_base_learning_rate": rate}}
         write_run(tmp_path, f"{devices}-{rate}", **own)
     view = advise(measured([tmp_path]))
-    verdicts = {section.title.partition(", learning ")[2]: section.above[1] for section in view.sections}
-    assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only count measured")
+    verdicts = {section.title.partition(", learning ")[2]: section.above[0] for section in view.sections}
+    assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only measured device count.")
     assert "on 2 devices one job is 1.02× faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
-    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635, data set ml-demo"}
+    assert {section.facts for section in view.sections} == {
+        (("Target", "hit rate at 10 ≥ 0.635"), ("Data set", "ml-demo"))
+    }
     assert sorted(view.data.to_frame()["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
 
@@ -304,7 +306,7 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
 
 
 def test_nothing_to_advise_is_one_line():
-    with pytest.raises(ValueError, match="--devices 2: the fewest devices that were measured are 8; give 8 or more"):
+    with pytest.raises(ValueError, match=r"--devices 2: the fewest devices that were measured are 8\. Give 8 or more"):
         advise(times(n8=10.0), devices=2)
     with pytest.raises(ValueError, match=r"Intel .*the number of devices is not known; it is a CPU system, or"):
         advise([row for row in find_published("v0.7/Intel") if row.workload == "resnet50"])
@@ -316,7 +318,7 @@ def test_a_series_without_time_per_epoch_has_no_prediction():
     """As logs of other programs whose evaluations have samples as labels."""
     without_epochs = make_result(8, [(600.0, None)], workload="llama31_8b", profile="", targets={"quality": 3.3})
     alone = advise([without_epochs], deadline=300.0)
-    assert "neither a time per epoch nor a rate is known" in "\n".join(map(str, alone.sections))
+    assert "neither a time per epoch nor a throughput is known" in "\n".join(map(str, alone.sections))
     assert [row.devices for row in lines(alone.data)] == [8]
     other = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
     assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {4, 8}

@@ -123,7 +123,7 @@ def test_total_is_exactly_the_product(tmp_path):
     assert differing(view)["hardware"] == ("NVIDIA V100", "Tesla V100-SXM2-16GB")
     assert (differing(view)["clock rule"], differing(view)["round"]) == (("v0.7", "v0.5"),) * 2
     assert "target" not in differing(view)
-    assert "ours: fewer runs than the rules ask (5 of 100)" in page(view)
+    assert "ours: fewer runs than the rules require (5 of 100)" in page(view)
 
 
 OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowed": "ml-20m"}
@@ -132,8 +132,8 @@ OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowe
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"profile": "demo", "labels": ["demo"]}, "it cannot be compared with MLPerf results; compare it with a demo"),
-        ({"devices": 2}, "published has no result on 2 devices; compare on 8 instead"),
+        ({"profile": "demo", "labels": ["demo"]}, "it cannot be compared with MLPerf results. Compare it with a demo"),
+        ({"devices": 2}, "published has no result on 2 devices. Compare on 8 instead"),
         ({"workload": "dlrm"}, "published has no result of dlrm; it has gnmt, ncf, resnet50, ssd, transformer"),
         ({"stop": "epochs:3"}, "ours has a fixed length and no target"),
         (
@@ -447,28 +447,28 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that contain logs"),
-        (("a", "y"), "y does not exist, and no published results have that name; give folders that contain logs"),
+        (("x", "y"), "x and y do not exist, and no published results have these names. Give folders that contain logs"),
+        (("a", "y"), "y does not exist, and no published results have that name. Give folders that contain logs"),
         (("x", "b"), "x does not exist, and no published results have that name"),
         (("x",), "x does not exist, and no published results have that name"),
         (("a", "--to-logs", "x"), "x does not exist, and no published results have that name"),
         (("a", "v0.5/NVIDIA/dgx"), "did you mean"),
         (("a", "--published"), "--published: give the name of published results, such as v0.7"),
         (("a", "--to"), "--to: give the name of published results, such as v0.7"),
-        (("a", "--to", "nothing"), "--to nothing: no such published result; nearest: "),
-        (("a", "--published", "nothing"), "--published nothing: no such published result; nearest: "),
-        (("a", "--to", "b"), "--to b: expected the name of published results, but b is a path; run: "),
+        (("a", "--to", "nothing"), "--to nothing: no such published result. Nearest: "),
+        (("a", "--published", "nothing"), "--published nothing: no such published result. Nearest: "),
+        (("a", "--to", "b"), "--to b: expected the name of published results, but b is a path. Run: "),
         (("a", "empty"), "empty holds no log"),
-        (("a", "notes.txt"), "notes.txt is no log: not a log: no line holds"),
-        (("notes.txt", "a"), "notes.txt is no log: not a log: no line holds"),
-        (("notes.txt",), "notes.txt is no log: not a log: no line holds"),
+        (("a", "notes.txt"), "notes.txt is not a log: not a log: no line holds"),
+        (("notes.txt", "a"), "notes.txt is not a log: not a log: no line holds"),
+        (("notes.txt",), "notes.txt is not a log: not a log: no line holds"),
         (("a", "a"), "both sides are the same results: give two different sets of runs"),
         (("a", "./a"), "both sides are the same results"),
         (("a", "link"), "both sides are the same results"),
         (("a", "--to-logs", "a"), "both sides are the same results"),
         (("v0.5/NVIDIA", "v0.5/nvidia"), "both sides are the same results"),
-        (("a", "b", "c"), "expected one or two; run: "),
-        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, not a folder; run: "),
+        (("a", "b", "c"), "expected one or two. Run: "),
+        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, not a folder. Run: "),
     ],
 )
 def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatch, arguments, message):
@@ -480,7 +480,7 @@ def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatc
     (tmp_path / "link").symlink_to("a")
     line = refusal(suite_here(tmp_path, "compare", *arguments))
     assert message in line
-    assert "--to" not in line or "--to" in arguments or "run: " in line, "no option that was not typed"
+    assert "--to" not in line or "--to" in arguments or "Run: " in line, "no option that was not typed"
 
 
 def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken(tmp_path):
@@ -494,4 +494,4 @@ def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken
 def test_a_file_that_is_no_log_is_named_by_every_command(tmp_path, command):
     (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
     line = refusal(suite_here(tmp_path, command[0], "notes.txt", *command[1:]))
-    assert "notes.txt is no log: not a log: no line holds" in line
+    assert "notes.txt is not a log: not a log: no line holds" in line

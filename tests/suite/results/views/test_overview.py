@@ -7,7 +7,7 @@ from suite.results.price import parse_prices
 from suite.results.scores import published_results, results
 from suite.results.text import range_text, time_text
 from suite.results.views.overview import overview, published_overview
-from suite.results.views.section import aim_text
+from suite.results.views.section import target_and_data_text
 from testing.fake_logs import foreign, write_run
 from tests.suite.results.rows import make_result
 
@@ -63,7 +63,7 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
     ],
 )
 def test_what_times_are_of(changed, said):
-    assert aim_text([make_result(**changed)]) == said
+    assert target_and_data_text([make_result(**changed)]) == said
 
 
 def test_a_spread_has_the_unit_of_the_time_beside_it():

@@ -67,9 +67,9 @@ def test_chips(chips, allowed):
 @pytest.mark.parametrize(
     ("filters", "says"),
     [
-        *(({"round": "v0.8"}, "--round v0.8"), ({"submitter": "NVDIA"}, "nearest: NVIDIA")),
-        *(({"workload": "resnet51"}, "nearest: resnet50"), ({"framework": "pytroch"}, "nearest: pytorch")),
-        *(({"system": "dgx9_ngc"}, "nearest: dgx"), ({"chips": "7"}, "allowed: 0, 1, 2, 4, 6, 8")),
+        *(({"round": "v0.8"}, "--round v0.8"), ({"submitter": "NVDIA"}, "Nearest: NVIDIA")),
+        *(({"workload": "resnet51"}, "Nearest: resnet50"), ({"framework": "pytroch"}, "Nearest: pytorch")),
+        *(({"system": "dgx9_ngc"}, "Nearest: dgx"), ({"chips": "7"}, "Allowed: 0, 1, 2, 4, 6, 8")),
         *(({"chips": text}, "a range such as 1-16") for text in ("8-1", "many")),
         ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
     ],

@@ -230,7 +230,7 @@ def test_labels_deviations_and_missing_runs_stand_with_a_result_in_one_mark(tmp_
     text = text_of(tmp_path)
     assert "1 (a) |" in text
     assert ") (" not in "".join(line for line in text.splitlines() if line.startswith("|"))
-    assert "- fewer runs than the rules ask (1 of 100)" in text
+    assert "- fewer runs than the rules require (1 of 100)" in text
     assert text.count("Not verified by MLCommons Association.") == 1
 
 

@@ -12,21 +12,21 @@ from suite.plan.settings import resolve_settings
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
 from suite.results.predict.epochs import EpochsEstimate, epochs_at, reference_points
 from suite.results.predict.fits import StepFit
+from suite.results.predict.predictions import (
+    PredictionRequest,
+    comparable_groups,
+    predict,
+    predict_times,
+    predictions,
+    samples_of_epoch,
+    why_not_by_model,
+)
 from suite.results.predict.step import gradients_of, step_time
 from suite.results.predict.systems import find_system, measured_links, with_link
 from suite.results.predict.validate import validate
 from suite.results.price import parse_prices
 from suite.results.scores import find_published, published_results, results
-from suite.results.views.scaling import (
-    Wanted,
-    comparable,
-    forecast,
-    forecasts,
-    predict_times,
-    samples_of_epoch,
-    view,
-    why_not_by_law,
-)
+from suite.results.views.scaling import scaling_view
 from testing.fake_logs import write_run
 from tests.helpers import composed, suite_here
 from tests.suite.results.rows import lines
@@ -109,7 +109,7 @@ def test_rates_do_not_contradict_times(tmp_path):
             samples=1_281_167, train_seconds=seconds * 0.7, seconds_per_epoch=seconds,
             keys={"global_batch_size": 256 * devices, "train_samples": 1_281_167},
         )  # fmt: skip
-    (made,) = forecasts(read(tmp_path), Wanted((32, 64)))
+    (made,) = predictions(read(tmp_path), PredictionRequest((32, 64)))
     assert_rates_and_times_agree(made)
     assert list(made.table.to_frame()["kind"]) == ["measured", "measured", "prediction", "prediction"]
     eight, sixteen, *_ = lines(made.table)
@@ -122,7 +122,7 @@ def test_rates_do_not_contradict_times(tmp_path):
 @pytest.mark.parametrize("name", ["v0.6/NVIDIA", "v0.7/DellEMC", "v4.0/NVIDIA", "dgx1-article"])
 def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_epochs_samples(name):
     found = [row for row in find_published(name) if row.workload in ("resnet50", "ssd", "maskrcnn", "transformer")]
-    for made in forecasts(found, Wanted((24, 96), batch_global=9600.0)):
+    for made in predictions(found, PredictionRequest((24, 96), batch_global=9600.0)):
         assert_rates_and_times_agree(made)
         assert made.table.to_frame()["samples_per_second"].isna().all()
         assert any("samples of an epoch are not known" in note for note in made.notes)
@@ -132,14 +132,14 @@ def test_times_made_of_rates_say_so(tmp_path):
     """Runs of fixed length have no time per epoch: all rows get the samples of an epoch over the rate, negatives included."""
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
     write_batches(tmp_path, (64, 256), **fixed)
-    (made,) = forecasts(read(tmp_path), Wanted((4,), system=PCIE, gradients=LINK))
+    (made,) = predictions(read(tmp_path), PredictionRequest((4,), system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(made)
     assert samples_of_epoch(made.results) == 82_152 * 5
-    assert any("no evaluation" in note for note in made.notes)
+    assert any("without evaluation" in note for note in made.notes)
     rates = made.table.to_frame()[["samples_per_second", "training_samples_per_second"]].to_numpy()
     assert rates[:, 0] == pytest.approx(rates[:, 1])
     bare = [replace(row, train_samples=None) for row in made.results]
-    unknown = forecast(bare, Wanted((4,), system=PCIE, gradients=LINK))
+    unknown = predict(bare, PredictionRequest((4,), system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(unknown)
     assert unknown.table.to_frame()["seconds_per_epoch"].isna().all()
     assert last(unknown).training_samples_per_second > 0
@@ -150,14 +150,16 @@ def test_the_law_predicts_what_it_was_not_given(h100):
     assert [row.devices for row in h100] == [8, 64, 2528]
     held = validate().held
     for row in h100[1:]:
-        point = last(forecast(h100[:1], Wanted((row.devices,), batch_global=row.batch_size_global)))
+        point = last(predict(h100[:1], PredictionRequest((row.devices,), batch_global=row.batch_size_global)))
         assert point.seconds_per_epoch_low < row.seconds_per_epoch < point.seconds_per_epoch_high
-        expected = held[(held["run"] == row.run) & (held["rule"] == "the law") & (held["predicted_from"] == "smallest")]
+        expected = held[
+            (held["run"] == row.run) & (held["rule"] == "scaling model") & (held["predicted_from"] == "smallest")
+        ]
         assert point.seconds_per_epoch / row.seconds_per_epoch - 1 == pytest.approx(expected["error"].iloc[0], rel=1e-6)
 
 
 def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
-    made = forecast(h100, Wanted((8, 32, 4096)))
+    made = predict(h100, PredictionRequest((8, 32, 4096)))
     assert made.table.to_frame()["devices"].tolist() == [8, 32, 64, 2528, 4096]
     batches = made.table.to_frame()["batch_size_global"].tolist()
     assert batches[1] == 32 * h100[1].batch_size_global / 64
@@ -165,21 +167,21 @@ def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
     efficiencies = made.table.to_frame()["scaling_efficiency"].tolist()
     assert efficiencies[0] == pytest.approx(1.0)
     assert 0 < efficiencies[-1] < 1
-    assert len(forecast(h100, Wanted((8,), batch_global=1024.0)).table) == 4, "another batch is another row"
+    assert len(predict(h100, PredictionRequest((8,), batch_global=1024.0)).table) == 4, "another batch is another row"
     with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
-        forecast(h100, Wanted((512,), batch_global=100.0))
+        predict(h100, PredictionRequest((512,), batch_global=100.0))
 
 
 def test_time_to_target_cost_and_the_counts_that_are_best():
     found = published("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", "resnet50")
-    made = forecast(found, Wanted((64, 256, 2048), prices=parse_prices("v100=3")))
+    made = predict(found, PredictionRequest((64, 256, 2048), prices=parse_prices("v100=3")))
     assert made.table.to_frame()["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
     for row in lines(made.table):
         assert row.cost == (None if row.seconds is None else pytest.approx(3 * row.device_hours))
     assert last(made).seconds is None
-    below = view([made]).sections[0].below
-    assert below[0].startswith("Shortest time to target, of the counts with a known time: 256 devices")
-    assert below[1].startswith("Fewest device-hours, of the counts with a known time: 8 devices")
+    below = scaling_view([made]).sections[0].below
+    assert below[0].startswith("Shortest time to target, among the device counts with a known time: 256 devices")
+    assert below[1].startswith("Fewest device-hours, among the device counts with a known time: 8 devices")
     assert any("2048 devices are not known" in note for note in made.notes)
 
 
@@ -199,7 +201,7 @@ def test_epochs_are_never_extrapolated():
 
 def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
     """Mask R-CNN of v3.0 at 192 images: 16.3 between NVIDIA's measured batches, and 15.7 by the RCPs elsewhere."""
-    made = forecasts(published("v3.0", "maskrcnn"), Wanted((16,), batch_global=192.0))
+    made = predictions(published("v3.0", "maskrcnn"), PredictionRequest((16,), batch_global=192.0))
     rows = [row for one in made for row in lines(one.table) if row.kind == "prediction"]
     assert len(rows) > 10
     assert {row.epochs_source for row in rows} == {"RCP"}
@@ -221,15 +223,17 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
     families = [
         family
         for workload in ("resnet50", "ssd", "maskrcnn")
-        for family in comparable([row for row in published_results() if row.workload == workload])
+        for family in comparable_groups([row for row in published_results() if row.workload == workload])
     ]
     inside = []
     for family in families:
         for row in family:
             others = [other for other in family if other.devices != row.devices]
-            if not others or not row.seconds or row.batch_size_global < row.devices or why_not_by_law(others):
+            if not others or not row.seconds or row.batch_size_global < row.devices or why_not_by_model(others):
                 continue
-            point = last(forecast(others, Wanted((row.devices,), batch_global=row.batch_size_global)), row.devices)
+            point = last(
+                predict(others, PredictionRequest((row.devices,), batch_global=row.batch_size_global)), row.devices
+            )
             if point is not None and point.seconds is not None:
                 inside.append(point.seconds_low <= row.seconds <= point.seconds_high)
     assert len(inside) > 100
@@ -247,30 +251,30 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
 def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware, reason):
     found = published(name, "resnet50", device_name=hardware)
     with pytest.raises(ValueError, match=reason):
-        forecasts(found, Wanted((4096,)))
-    assert all(predict_times(group, [4096])[0] == [] for group in comparable(found))
+        predictions(found, PredictionRequest((4096,)))
+    assert all(predict_times(group, [4096])[0] == [] for group in comparable_groups(found))
 
 
 def test_times_for_advice_are_those_of_the_forecast(h100):
     rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
     assert why == ""
-    expected = [row for row in lines(forecast(h100, Wanted((16, 512))).table) if row.kind == "prediction"]
+    expected = [row for row in lines(predict(h100, PredictionRequest((16, 512))).table) if row.kind == "prediction"]
     assert [row["seconds"] for row in rows] == [row.seconds for row in expected if row.seconds]
     assert all(row["cost_low"] < row["cost"] < row["cost_high"] for row in rows)
     assert predict_times(h100, []) == ([], "")
     ncf = [row for row in published_results() if row.workload == "ncf"][:1]
     assert predict_times(ncf, [64]) == (
         [],
-        "no published rows on several device counts to learn from",
+        "there are no published results on several device counts to fit the scaling model to",
     )
 
 
 def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
     found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
-    made = max(forecasts(found, Wanted((128,))), key=lambda one: len(one.table))
+    made = max(predictions(found, PredictionRequest((128,))), key=lambda one: len(one.table))
     below = made.table.to_frame()[made.table.to_frame()["batch_size_global"] < made.table.to_frame()["devices"]]
     assert below[["devices", "kind"]].values.tolist() == [[408, "measured"]]
-    without = forecast([row for row in made.results if row.devices < 408], Wanted((128,)))
+    without = predict([row for row in made.results if row.devices < 408], PredictionRequest((128,)))
     one, other = (
         [row["seconds_per_epoch"] for row in each.table if row["kind"] == "prediction"] for each in (made, without)
     )
@@ -278,7 +282,7 @@ def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from
 
 
 def test_parts_of_a_step_from_our_logs(batch_study):
-    (made,) = forecasts(read(batch_study / "logs"), Wanted((4, 16), 256.0, system=PCIE, gradients=LINK))
+    (made,) = predictions(read(batch_study / "logs"), PredictionRequest((4, 16), 256.0, system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(made)
     step = STEP[0] + STEP[1] * 256
     exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
@@ -287,16 +291,16 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     inside, between = 2 * 7 / 8 * 8e6 / 10e9 + 14 * 5.7e-6, 2 * 1 / 2 * 8e6 / 2.5e9 + 2 * 14e-6
     assert sixteen.training_samples_per_second_low == pytest.approx(16 * 256 / (step + inside + between), rel=1e-4)
     assert (sixteen.binds, sixteen.epochs) == ("samples", None)
-    small = Wanted((16,), 64.0, system=PCIE, gradients=LINK)
-    assert last(forecast(made.results, small)).binds == "bandwidth between nodes"
-    assert "t0 2 ms, c 0.01 ms a sample" in made.how
+    small = PredictionRequest((16,), 64.0, system=PCIE, gradients=LINK)
+    assert last(predict(made.results, small)).binds == "bandwidth between nodes"
+    assert "t0 2 ms, c 0.01 ms per sample" in made.how
     assert made.title == "ncf in pytorch on laptop (demo, cpu)"
 
 
 @pytest.mark.parametrize("other", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}])
 def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other):
     write_batches(batch_study, (64, 256), "other", **other)
-    made = forecasts(read(batch_study / "logs"), Wanted((4,), 256.0, system=PCIE, gradients=LINK))
+    made = predictions(read(batch_study / "logs"), PredictionRequest((4,), 256.0, system=PCIE, gradients=LINK))
     assert sorted(len(one.results) for one in made) == [2, 3]
     one, two = (item.title for item in made)
     assert one != two
@@ -306,7 +310,7 @@ def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other
 def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study):
     found = read(batch_study / "logs")
     for each in (64, 1024):
-        row = last(forecast(found, Wanted((4,), each, system=PCIE, gradients=LINK)))
+        row = last(predict(found, PredictionRequest((4,), each, system=PCIE, gradients=LINK)))
         (base,) = (one for one in found if one.batch_size_global == each)
         rates = row.training_samples_per_second / base.samples_per_second / 4
         seconds = base.seconds_per_epoch / row.seconds_per_epoch / 4
@@ -318,13 +322,13 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
     write_batches(tmp_path, (64, 256), **fixed)
     found = [replace(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
     slower = replace(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
-    made = forecast([slower, *found], Wanted((4,), system=PCIE, gradients=LINK))
+    made = predict([slower, *found], PredictionRequest((4,), system=PCIE, gradients=LINK))
     equal = made.table.to_frame()["batch_size_global"] == found[0].batch_size_global
     measured = made.table.to_frame()[equal & (made.table.to_frame()["kind"] == "measured")]
     assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
     least = min(row.batch_size_global / row.devices for row in h100)
     for share, noted in ((7, False), (9, True)):
-        notes = forecast(h100, Wanted((512,), least / share)).notes
+        notes = predict(h100, PredictionRequest((512,), least / share)).notes
         assert any("less than an eighth of any measured batch" in note for note in notes) == noted
 
 
@@ -332,25 +336,25 @@ def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
     """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}
     write_batches(tmp_path, (1_024, 4_096), per_sample=16, **units)
-    (made,) = forecasts(read(tmp_path / "logs"), Wanted((4,), 2_048.0, system=PCIE, gradients=LINK))
+    (made,) = predictions(read(tmp_path / "logs"), PredictionRequest((4,), 2_048.0, system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(made)
-    assert "t0 2 ms, c 0.01 ms a token" in made.how
+    assert "t0 2 ms, c 0.01 ms per token" in made.how
     step = STEP[0] + STEP[1] * 2_048 + 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
     assert last(made).training_samples_per_second_low == pytest.approx(4 * 2_048 / 16 / step, rel=1e-4)
 
 
 def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     found = read(batch_study / "logs")
-    wanted = Wanted((4,), 256.0, system=PCIE, gradients=GradientTraffic(64e6))
+    wanted = PredictionRequest((4,), 256.0, system=PCIE, gradients=GradientTraffic(64e6))
     step = step_time(StepFit(*STEP, None, None, 0.0), 256, 2, GradientTraffic(64e6), PCIE, 0.25).seconds
     two = replace(found[0], devices=2, batch_size_global=512, samples_per_second=512 / step)
-    made = forecast([*found, two], wanted)
-    assert "middle: 0.25, from measured steps" in made.how
-    missed = forecast([*found, replace(two, samples_per_second=100 / step)], wanted)
-    assert any("far from measured" in note for note in missed.notes)
+    made = predict([*found, two], wanted)
+    assert "middle: 0.25, fitted to measured steps" in made.how
+    missed = predict([*found, replace(two, samples_per_second=100 / step)], wanted)
+    assert any("far from the measured steps" in note for note in missed.notes)
     low = "training_samples_per_second_low"
     assert getattr(last(missed), low) < getattr(last(made), low) / 4, "the bounds say it too"
-    assert "middle: 0.7, assumed" in forecast(found, wanted).how
+    assert "middle: 0.7, assumed" in predict(found, wanted).how
 
 
 ALPHA, BANDWIDTH = 4e-5, 2e9
@@ -362,7 +366,7 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
     (link,) = measured_links([*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))])
     assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
-    made = forecast(found, Wanted((2, 4), 256.0, gradients=GradientTraffic(8e6, 10, 3), links=(link,)))
+    made = predict(found, PredictionRequest((2, 4), 256.0, gradients=GradientTraffic(8e6, 10, 3), links=(link,)))
     *_, two, four = lines(made.table)
     step, bandwidth = STEP[0] + STEP[1] * 256, 8e6 / BANDWIDTH
     assert two.training_samples_per_second == pytest.approx(512 / (step + 6 * ALPHA + bandwidth), rel=1e-3)
@@ -374,8 +378,8 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     assert with_link(dgx1, link).inside.bytes_per_second == pytest.approx(BANDWIDTH)
     over = with_link(dgx1, replace(link, several_machines=True))
     assert (over.between.latency_seconds, over.inside) == (pytest.approx(ALPHA), dgx1.inside)
-    with pytest.raises(ValueError, match="give --system"):
-        forecast(found, Wanted((2,), links=(replace(link, place=("pytorch", "laptop", "another CPU")),)))
+    with pytest.raises(ValueError, match="Set --system"):
+        predict(found, PredictionRequest((2,), links=(replace(link, location=("pytorch", "laptop", "another CPU")),)))
 
 
 @pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
@@ -419,5 +423,5 @@ def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
     one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.batch_size_global)
     assert other.batch_size_global == 4 * one.batch_size_global
     slower = replace(other, samples_per_second=4 * one.samples_per_second / factor)
-    made = forecast([one, slower], Wanted((4,), system=PCIE, gradients=LINK))
+    made = predict([one, slower], PredictionRequest((4,), system=PCIE, gradients=LINK))
     assert [note in text for text in made.notes if "is taken as 0" in text] == [True] * bool(note)

@@ -107,7 +107,7 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     assert "The results have several profiles. Each profile has its own tables and speedups." in view.above
     assert "Left out: 1 results without a time to target (suite report shows them)." in view.above
     assert view.data.to_frame()["table"].to_list() == [6, 6]
-    assert view.data.to_frame()["notes"].to_list() == [(), ("fewer runs than the rules ask (1 of 100)",)]
+    assert view.data.to_frame()["notes"].to_list() == [(), ("fewer runs than the rules require (1 of 100)",)]
 
 
 def test_files_hold_both_kinds_of_rows(tmp_path):

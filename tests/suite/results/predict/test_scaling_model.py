@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from suite.results.predict import law
-from suite.results.predict.law import Fit, Observation
+from suite.results.predict import scaling_model
+from suite.results.predict.scaling_model import Observation, ScalingModel
 from suite.results.published import SHIPPED
 
 
@@ -21,12 +21,12 @@ ROWS = ((8, 400.0), (16, 200.0), (64, 50.0), (512, 40.0))
 
 
 def test_constants_are_recovered_and_predict_from_the_smallest_row_alone():
-    b_half, exponent = float(law.LAW.b_half[30 * 21]), 0.05
-    fit = Fit([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)])
+    b_half, exponent = float(scaling_model.MODEL_GRID.b_half[30 * 21]), 0.05
+    fit = ScalingModel([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)])
     assert fit.constants == pytest.approx((b_half, exponent))
     new = made(3.0, b_half, exponent, ROWS)
     for row in new[1:]:
-        assert math.exp(fit.predict(new[:1], row).centre) == pytest.approx(row.device_seconds, rel=0.02)
+        assert math.exp(fit.predict(new[:1], row).center) == pytest.approx(row.device_seconds, rel=0.02)
 
 
 def test_logs_that_were_submitted_again_count_once_whatever_their_note_says(monkeypatch):
@@ -36,16 +36,16 @@ def test_logs_that_were_submitted_again_count_once_whatever_their_note_says(monk
     named = {row["first_entry"] for row in rows} - {""}
     assert sum(bool(row["first_entry"]) for row in rows) == 42
     assert named <= entries
-    families, left_out = law.published_families()
+    families, left_out = scaling_model.published_families()
     assert left_out["logs of an earlier round again"] == 41  # the last is not on NVIDIA's GPUs
-    results = law.published_results((SHIPPED,))
-    monkeypatch.setattr(law, "published_results", lambda folders: [replace(row, note="") for row in results])
-    assert law.published_families() == (families, left_out)
+    results = scaling_model.published_results((SHIPPED,))
+    monkeypatch.setattr(scaling_model, "published_results", lambda folders: [replace(row, note="") for row in results])
+    assert scaling_model.published_families() == (families, left_out)
 
 
 def test_the_own_time_of_a_predicted_row_is_not_looked_at():
     family = made(100.0, 30.0, 0.02, ROWS)
-    fit = Fit([family, made(50.0, 30.0, 0.02, ROWS)])
+    fit = ScalingModel([family, made(50.0, 30.0, 0.02, ROWS)])
     wrong = Observation("resnet50", 64, 50.0, 1e9)
     one, other = (fit.predict(family[:2], row, without=[family]) for row in (family[2], wrong))
     assert one == other
@@ -53,36 +53,40 @@ def test_the_own_time_of_a_predicted_row_is_not_looked_at():
 
 def test_a_family_that_is_forgotten_has_no_influence():
     families = [made(100.0, 30.0, 0.02, ROWS), made(50.0, 3.0, 0.2, ROWS)]
-    forgotten = Fit(families).predict(families[0][:1], families[0][3], without=families[1:])
-    never_seen = Fit(families[:1]).predict(families[0][:1], families[0][3])
-    assert forgotten.centre == pytest.approx(never_seen.centre)
-    assert Fit(families).predict(families[0][:1], families[0][3]).centre != pytest.approx(never_seen.centre, abs=1e-3)
+    forgotten = ScalingModel(families).predict(families[0][:1], families[0][3], without=families[1:])
+    never_seen = ScalingModel(families[:1]).predict(families[0][:1], families[0][3])
+    assert forgotten.center == pytest.approx(never_seen.center)
+    assert ScalingModel(families).predict(families[0][:1], families[0][3]).center != pytest.approx(
+        never_seen.center, abs=1e-3
+    )
 
 
 def test_intervals_grow_with_the_distance():
-    fit = Fit([made(rate, 30.0, 0.02, ROWS) for rate in (100.0, 250.0, 900.0)])
+    fit = ScalingModel([made(rate, 30.0, 0.02, ROWS) for rate in (100.0, 250.0, 900.0)])
     known = made(100.0, 30.0, 0.02, ROWS)[:1]
     places = ((16, 400.0), (64, 100.0), (512, 12.0))
     found = [fit.predict(known, Observation("resnet50", n, b, 1.0)) for n, b in places]
     assert found == sorted(found, key=lambda one: one.spread)
     middle, low, high = found[1].seconds_per_epoch(64)
     assert low < middle < high
-    assert math.log(high / middle) == pytest.approx(law.INTERVAL_FACTOR * found[1].spread)
+    assert math.log(high / middle) == pytest.approx(scaling_model.INTERVAL_FACTOR * found[1].spread)
 
 
 def test_linear_is_the_law_without_constants():
-    fit = Fit([], law.LINEAR)
+    fit = ScalingModel([], scaling_model.LINEAR_GRID)
     row = Observation("resnet50", 8, 64.0, 10.0)
-    assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).centre) == pytest.approx(80.0)
+    assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).center) == pytest.approx(80.0)
 
 
 @pytest.mark.parametrize(("name", "value"), [
     ("spread", 0.025), ("spread", 0.035), ("drift", 3), ("drift", 5), ("freedom", 2), ("freedom", 4)])  # fmt: skip
 def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on(name, value):
-    families = [family for family in law.published_families()[0] if family[0].round in law.CONSTANTS_UP_TO]
-    of_workloads = [law.of_workload(families, workload) for workload in law.WORKLOADS]
+    families = [
+        family for family in scaling_model.published_families()[0] if family[0].round in scaling_model.CONSTANTS_UP_TO
+    ]
+    of_workloads = [scaling_model.families_of_workload(families, workload) for workload in scaling_model.WORKLOADS]
     chosen, neighbour = (
-        sum(math.log(np.exp(Fit(own, law.LAW, **one)._total).mean()) for own in of_workloads)
+        sum(math.log(np.exp(ScalingModel(own, scaling_model.MODEL_GRID, **one)._total).mean()) for own in of_workloads)
         for one in ({}, {name: value})
     )
     assert neighbour < chosen

@@ -1,0 +1,302 @@
+"""Scaling model: time per epoch over devices and batch, fitted to published results.
+
+For `n` devices with `b` samples per device, in a family of results (one machine and its software) with the constant `c`:
+
+    devices × seconds per epoch = c · (1 + b_half / b) · n^p
+
+`b_half` (samples) is the fixed cost of a step, t0 / c for a step of t0 + c·b. `p` is the waiting that each further device adds.
+All families of a workload share both; each family has its own `c`. The residuals within a family are a random walk over log2 b
+and an independent error of each result.
+
+The model does not choose a single `b_half` and `p`. A prediction is the mean over a grid of both, weighted by the likelihood of
+all remaining results. The scale of a family has a Student t distribution, so that an outlier does not move the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from suite.results.columns import Result
+from suite.results.identity import key
+from suite.results.names import accelerator_chip
+from suite.results.published import ARTICLE, SHIPPED
+from suite.results.scores import published_results
+
+WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
+"""Workloads with published results on several device counts. NCF was submitted on a single node only."""
+TOKENS_PER_SENTENCE = 30.0
+"""About the mean length of a WMT'14 sentence. Transformer's batch in tokens, divided by it, is a batch in sentences."""
+CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
+"""Rounds that the fixed constants of the model were chosen on. Later rounds test them."""
+_NVIDIA_NAMES = re.compile(
+    r"\b(nvidia|tesla|geforce|quadro|titan|rtx|dgx|gh200|gb[23]00|[bh][12]00|h[28]00|b300|h20|v100s?|[pa]100|a800|"
+    r"a10g?|a16|a2|a[34]0|l20|l40?s?|p40?|t4|k80)\b",
+    re.IGNORECASE,
+)
+"""Names of NVIDIA GPUs. Foreign programs log `A100-SXM4-40GB` without the vendor."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Time per epoch, evaluation included, on a number of devices with a batch per device in samples (sentences)."""
+
+    workload: str
+    devices: int
+    batch_per_device: float
+    seconds_per_epoch: float
+    round: str = ""
+    name: str = ""
+    submitter: str = ""
+    accelerator: str = ""
+
+    @property
+    def device_seconds(self) -> float:
+        """Seconds per epoch times devices: constant under linear scaling."""
+        return self.seconds_per_epoch * self.devices
+
+
+Family = tuple[Observation, ...]
+"""Observations of results that differ in devices and batch alone, in order of devices."""
+
+
+def samples_per_batch_unit(result: Result) -> float | None:
+    """Return the samples in a unit of the batch: 1, or the sentence pairs per token in the runs. None if no log has them."""
+    if result.batch_unit in ("", "samples"):
+        return 1.0
+    units = (result.steps or 0) * (result.batch_size_global or 0)
+    return result.samples / units if result.samples and units else None
+
+
+def observation(result: Result) -> Observation | None:
+    """Return a result as an observation.
+
+    None if time per epoch, batch, or devices are unknown, or if there is less than a sample per device. Some devices are then
+    idle (Mask R-CNN on 48 nodes).
+    """
+    if not result.seconds_per_epoch or not result.devices or (result.batch_size_global or 0) < result.devices:
+        return None
+    default_samples = 1 / TOKENS_PER_SENTENCE if result.batch_unit.startswith("token") else 1.0
+    samples = (result.batch_size_global or 0) * (samples_per_batch_unit(result) or default_samples)
+    return Observation(
+        workload=result.workload,
+        devices=result.devices,
+        batch_per_device=samples / result.devices,
+        seconds_per_epoch=result.seconds_per_epoch,
+        round=result.round,
+        name=result.run,
+        submitter=result.submitter,
+        accelerator=accelerator_chip(result.device_name or result.device),
+    )
+
+
+def published_families() -> tuple[list[Family], dict[str, int]]:
+    """Return the families on several device counts among the shipped results, and the counts of omitted results by reason.
+
+    The results are those of the closed division on NVIDIA GPUs. Results that a user adds do not change the constants and the
+    validation. If a family has several entries on a number of devices, the fastest epoch counts. Logs that were submitted again
+    in a later round count once.
+    """
+    omitted: Counter[str] = Counter()
+    by_family: dict[object, dict[int, Observation]] = {}
+    for result in published_results((SHIPPED,)):
+        if result.workload not in WORKLOADS:
+            continue
+        observed = observation(result)
+        reason = why_not_covered(result) or _repeated_reason(result)
+        if reason or observed is None:
+            has_idle_devices = result.batch_size_global and result.batch_size_global < (result.devices or 0)
+            unknown = (
+                "Mask R-CNN with fewer images than devices" if has_idle_devices else "batch or time per epoch not known"
+            )
+            omitted[reason or unknown] += 1
+            continue
+        by_devices = by_family.setdefault(key(result, "gpus", "batch"), {})
+        fastest = by_devices.get(observed.devices)
+        omitted["slower than another entry on as many devices"] += fastest is not None
+        if fastest is None or observed.seconds_per_epoch < fastest.seconds_per_epoch:
+            by_devices[observed.devices] = observed
+    families = [
+        tuple(by_devices[devices] for devices in sorted(by_devices))
+        for by_devices in by_family.values()
+        if len(by_devices) > 1
+    ]
+    omitted["the only device count of its family"] = len(by_family) - len(families)
+    return families, dict(omitted.most_common())
+
+
+def _repeated_reason(result: Result) -> str:
+    """Return a reason if the logs of a published result were submitted before; else an empty string."""
+    line = result.attempts[0].printed or {}
+    return "logs of an earlier round again" if line.get("first_entry") else ""
+
+
+def why_not_covered(result: Result) -> str:
+    """Return the reason why the model does not cover a published result; empty if it does.
+
+    GPUs of this suite's runs are always NVIDIA GPUs. The division of these runs depends on their hyperparameters alone.
+    """
+    if result.profile:
+        return ""
+    if "open" in result.division:
+        return "open division"
+    return "" if _NVIDIA_NAMES.search(result.device_name or result.device) else "no NVIDIA GPU"
+
+
+def families_of_workload(families: Iterable[Family], workload: str) -> list[Family]:
+    """Return the families of a workload."""
+    return [family for family in families if family[0].workload == workload]
+
+
+Array = NDArray[np.float64]
+RESULT_SPREAD = 0.03
+"""Standard deviation of the logarithm of time between equal results.
+
+This value, DRIFT, and FREEDOM maximize the mean likelihood over the grid, of all workloads, on the rounds up to v1.1 alone (a
+search over 5 × 6 × 4 values; a test checks the neighboring values).
+"""
+DRIFT = 4.0
+"""Variance of the random walk for a doubling of b, in units of RESULT_SPREAD squared."""
+FREEDOM = 3.0
+"""Degrees of freedom of the t distribution of a family's scale."""
+LEVEL = 0.90
+"""Share of results that an interval should contain."""
+INTERVAL_FACTOR = 1.70
+"""Half width of an interval in units of `ModelPrediction.spread`.
+
+Intervals of this width contain LEVEL of the held-out results (suite.results.predict.validate).
+"""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The pairs (b_half, p) of a model: `b_half` in samples, `exponent` without unit. Both arrays have shape (pairs,)."""
+
+    b_half: Array
+    exponent: Array
+
+    @classmethod
+    def of(cls, b_half: ArrayLike, exponent: ArrayLike) -> Grid:
+        """Return the grid with all pairs of two lists of values."""
+        return cls(*(values.ravel() for values in np.meshgrid(b_half, exponent, indexing="ij")))
+
+    def shape(self, observed: Observation) -> Array:
+        """Return log((1 + b_half / b) · n^p) for each pair, shape (pairs,)."""
+        fixed_cost = np.log1p(self.b_half / observed.batch_per_device)
+        return np.asarray(fixed_cost + self.exponent * math.log(observed.devices))
+
+
+MODEL_GRID = Grid.of(np.geomspace(0.1, 1000.0, 50), np.arange(0.0, 0.2001, 0.01))
+"""b_half from 0.1 to 1,000 samples; p from 0 (no waiting) to 0.2 (each doubling costs 13 % of a device's throughput)."""
+LINEAR_GRID = Grid.of([0.0], [0.0])
+"""Perfect scaling: time is inversely proportional to devices at every batch."""
+POWER_GRID = Grid.of([0.0], np.arange(0.0, 0.6001, 0.01))
+"""speedup = devices^(1 - p) with one p for a workload: the usual curve through such points."""
+
+
+@dataclass(frozen=True)
+class ModelPrediction:
+    """A prediction of log(devices × seconds per epoch)."""
+
+    center: float
+    spread: float
+    """Standard deviation of the center and of a result, before calibration."""
+
+    def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
+        """Return the time per epoch on a number of devices, with the lower and the upper bound of the interval of LEVEL."""
+        half = INTERVAL_FACTOR * self.spread
+        middle, low, high = (math.exp(self.center + shift) / devices for shift in (0.0, -half, half))
+        return middle, low, high
+
+
+class ScalingModel:
+    """Likelihoods of the pairs of a grid, given the families of a workload."""
+
+    def __init__(
+        self,
+        families: Iterable[Family],
+        grid: Grid = MODEL_GRID,
+        spread: float = RESULT_SPREAD,
+        drift: float = DRIFT,
+        freedom: float = FREEDOM,
+    ) -> None:
+        """Compute the likelihood of each pair of the grid. Without families all pairs are equally likely."""
+        self.grid, self.spread, self.drift, self.freedom = grid, spread, drift, freedom
+        self.families = {family: self.log_likelihood(family) for family in families}
+        self._total: Array = np.sum([np.zeros(len(grid.exponent)), *self.families.values()], axis=0)
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """The most likely (b_half, p)."""
+        best = self._total.argmax()
+        return float(self.grid.b_half[best]), float(self.grid.exponent[best])
+
+    def predict(
+        self, observations: Sequence[Observation], target: Observation, without: Iterable[Family] = ()
+    ) -> ModelPrediction:
+        """Predict the time of `target` from observations of its family.
+
+        Args:
+            observations: At least one observation of the family of `target`.
+            target: Devices and batch to predict. Its time is not used.
+            without: Families of the model to leave out. In a validation, the family of `target`. `observations` are added.
+        """
+        left_out = sum(self.families.get(family, 0.0) for family in without)
+        scores = self._total - left_out + self.log_likelihood(observations)
+        weights = np.exp(scores - scores.max())
+        weights /= weights.sum()
+        mixing, variance = _kriging(observations, target, self.drift)
+        centers = self._residuals(observations) @ mixing + self.grid.shape(target)
+        center = float(weights @ centers)
+        spread = math.sqrt(self.spread**2 * variance + float(weights @ (centers - center) ** 2))
+        return ModelPrediction(center, spread)
+
+    def log_likelihood(self, family: Sequence[Observation]) -> Array:
+        """Return the log likelihood of each pair, shape (pairs,), from differences within a family; 0 for one observation."""
+        count, nu, variance = len(family) - 1, self.freedom, self.spread**2
+        if count < 1:
+            return np.zeros(len(self.grid.exponent))
+        contrasts = np.diff(np.eye(count + 1), axis=0)
+        lower = np.linalg.cholesky(contrasts @ _covariance(family, self.drift) @ contrasts.T)
+        squares = (np.linalg.solve(lower, contrasts @ self._residuals(family).T) ** 2).sum(axis=0)
+        constant = math.lgamma((nu + count) / 2) - math.lgamma(nu / 2) - count / 2 * math.log(nu * math.pi * variance)
+        constant -= float(np.log(np.diag(lower)).sum())
+        return np.asarray(constant - (nu + count) / 2 * np.log1p(squares / (nu * variance)))
+
+    def _residuals(self, observations: Sequence[Observation]) -> Array:
+        """Return log device-seconds minus the shape of the model, shape (pairs, observations)."""
+        rows = [math.log(observed.device_seconds) - self.grid.shape(observed) for observed in observations]
+        return np.stack(rows, axis=1)
+
+
+def _covariance(observations: Sequence[Observation], drift: float) -> Array:
+    """Return the covariance of independent errors and the random walk, in units of a result's variance.
+
+    The shape is (observations, observations). A constant is left out, because differences do not depend on it.
+    """
+    position = np.log2([observed.batch_per_device for observed in observations])
+    return np.asarray(np.eye(len(observations)) - drift / 2 * np.abs(position[:, None] - position[None, :]))
+
+
+def _kriging(observations: Sequence[Observation], target: Observation, drift: float) -> tuple[Array, float]:
+    """Return the weights of observations (sum 1) for a target, and its variance in units of a result's: ordinary kriging."""
+    ratios = [observed.batch_per_device / target.batch_per_device for observed in observations]
+    distance = np.abs(np.log2(ratios))
+    matrix = np.pad(_covariance(observations, drift), (0, 1), constant_values=1.0)
+    matrix[-1, -1] = 0.0
+    right = np.append(-drift / 2 * distance, 1.0)
+    solved = np.linalg.solve(matrix, right)
+    return solved[:-1], max(0.0, 1.0 - float(solved @ right))
+
+
+@functools.cache
+def published_model(workload: str) -> ScalingModel:
+    """Return the scaling model of a workload, fitted to the shipped published results."""
+    return ScalingModel(families_of_workload(published_families()[0], workload))
