@@ -63,7 +63,7 @@ def lines(packaged: Packaged) -> list[str]:
     for path, fields in packaged.unknown:
         if fields:
             count = f"{len(fields)} of {len(FIELDS)} fields are empty"
-            texts.append(f"warning: {count}. The logs do not contain these values. Fill them in in {clean(path, 500)}:")
+            texts.append(f"warning: {count}. The logs do not contain these values. Enter them in {clean(path, 500)}:")
             texts += textwrap.wrap(
                 ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
             )

@@ -130,7 +130,7 @@ class Chart:
     - `lines`: curves over linear axes
     - `powers`: curves over logarithmic axes
     - `scaling`: `powers` with dotted lines of ideal scaling
-    - `points`: points over logarithmic axes, without lines
+    - `points`: points over logarithmic axes, without lines; points of slot WHOLE are large
     - `bars`: a bar for each style, as long as the x of its point
     - `parts`: bars in which styles are stacked
     - `ratios`: points over a logarithmic axis, in a line for each name

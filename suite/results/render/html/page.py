@@ -185,7 +185,7 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
         }
 
     rows = PageRows(ours, out.parent, matching_filters)
-    listing = view.data.with_column("target", [targets_told(result.targets, result.workload) for result in results])
+    listing = view.data.with_column("target", [target_text(result.targets, result.workload) for result in results])
     listing = listing.without("target_mask").renamed({"throughput": "rate", "runs_successful": "successful"})
     every_column = Section("All results with all columns", table=listing.without_empty(), keys=3, of=listed.of)
     points = Block(

@@ -17,7 +17,7 @@ import vl_convert
 
 from suite.results.columns import Columns
 from suite.results.combine import grouped
-from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Style, file_name
+from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, WHOLE, Chart, Point, Style, file_name
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
@@ -313,9 +313,11 @@ def _curves(chart: Chart, color: dict[str, Json], paint: Paint, on_page: bool) -
     if chart.kind != "points":
         lines = {**place, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}
         layers.append(layer(of_points, {"type": "line", "strokeWidth": 2}, lines))
-    ours, opacity = ("false", 1.0) if chart.kind != "points" else ("indexof(datum.s, 'ours') === 0", 0.6)
-    size = {"condition": {"test": ours, "value": 5 * _MARKER_SIZE}, "value": _MARKER_SIZE}
-    opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": ours, "value": 1}]
+    large = [style.label for style in chart.styles if style.slot == WHOLE] if chart.kind == "points" else []
+    is_large = f"indexof({json.dumps(large)}, datum.s) >= 0"
+    opacity = 0.6 if chart.kind == "points" else 1.0
+    size = {"condition": {"test": is_large, "value": 5 * _MARKER_SIZE}, "value": _MARKER_SIZE}
+    opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": is_large, "value": 1}]
     shape = SHAPE if _has_lines(chart) else _shape_in_legend(chart, color)
     dots = {**place, "shape": shape, "size": size, "opacity": {"condition": opaque, "value": opacity}}
     markers = [_marker(chart)] if _has_lines(chart) else []
