@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_user_name(user_name: str, dataset_name: str) -> None:
     """Raise ValueError if the value of `--name` is reserved."""
-    remedy = f"Set another name, for example --name my-{dataset_name}"
+    remedy = f"Set a different name, for example --name my-{dataset_name}"
     if user_name in names(DATASETS):
         raise ValueError(f"--name {user_name}: this name is reserved for a data set of the suite. {remedy}")
     if user_name.endswith(GENERATED):

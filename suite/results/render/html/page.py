@@ -663,7 +663,7 @@ def _published_section(ours: Sequence[Result], published: Sequence[Result], look
             if result.workload == workload and figure(result) is not None:
                 marks = f" ({', '.join(labels(result))})" if labels(result) else ""
                 nearest = _nearest_in_size(result, of_workload)
-                add(result, f"ours{marks}: {looks[result.key].of_result.label}", _differences(result, nearest))
+                add(result, f"this suite{marks}: {looks[result.key].of_result.label}", _differences(result, nearest))
     return Section(table=DataTable.from_rows(lines).without_empty(("notes",)), keys=2, of=tuple(members))
 
 

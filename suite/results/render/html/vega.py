@@ -396,7 +396,7 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> None:
             (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_PNG_SCALE))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ValueError(f"--figures {folder}: cannot write the folder ({reason}). Set another folder") from error
+        raise ValueError(f"--figures {folder}: cannot write the folder ({reason}). Set a different folder") from error
 
 
 def svg(chart: Chart) -> str:
@@ -407,4 +407,4 @@ def svg(chart: Chart) -> str:
 def refuse_full(folder: Path) -> None:
     """Raise ValueError if the folder for figures exists and is not empty, or is not a folder."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"--figures {folder}: expected a new or empty folder. Set another folder")
+        raise ValueError(f"--figures {folder}: expected a new or empty folder. Set a different folder")

@@ -110,7 +110,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert re.search(r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>', found.source)
     titles = [
-        *("time to target over devices", "where the time goes", "what the speedup is made of"),
+        *("time to target over devices", "parts of the time", "factors of the speedup"),
         "hit rate at 10 over epochs", "hit rate at 10 over time", "throughput over time", "data wait over time",
         "CPU used by the run", "GPU in use", "GPU power",
     ]  # fmt: skip
@@ -247,7 +247,7 @@ def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path)
     assert len(files) == len(found.figures)
     assert {path.read_text().count(f">{NOT_VERIFIED}<") for path in files} == {1}
     assert all("demo, cpu, oversubscribed" in path.read_text() for path in files)
-    assert "ours (cpu, demo, oversubscribed): " in found.text
+    assert "this suite (cpu, demo, oversubscribed): " in found.text
     assert not re.search(r"<td[^>]*>\s*(\([a-z]\)\s*)+</td>", found.source)  # a cell of marks alone
 
 
@@ -455,9 +455,9 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
         (["--figures", "x"], "need --html OUT"),
         (["--predict", "8"], "need --html OUT"),
         (["--follow"], "need --html OUT"),
-        (["--html", "x.html", "--follow", "--figures", "x"], "leave out one of the two"),
-        (["--html", "x.html", "--format", "csv"], "leave out --format"),
-        (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
+        (["--html", "x.html", "--follow", "--figures", "x"], "Leave out either option"),
+        (["--html", "x.html", "--format", "csv"], "Leave out --format"),
+        (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "Nearest"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
