@@ -33,7 +33,10 @@ _MAX_CELLS = 2_000
 """Maximum number of cells of a study."""
 _MAX_KEYS = 40
 """Maximum number of keys of a cell."""
-SMALL = "This is the small version of the study (study.size=ci). It tests that the study runs, and its figures are not results."
+SMALL = (
+    "This is the small version of the study (study.size=ci). It shows that the study runs. Its numbers cannot be compared with "
+    "those of the full study."
+)
 _OUTCOME_TEXTS = {"–": "not possible"}
 
 

@@ -190,10 +190,10 @@ def _labels(
     `eval_accuracy` has labels, and so has `eval_start`, which may contradict it: (ms, label) in `openings`.
     """
     line = evaluations[-1].line
-    given = [evaluation.epoch for evaluation in evaluations]
+    evaluation_labels = [evaluation.epoch for evaluation in evaluations]
     bounds = itertools.pairwise((0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times)))
     opening = [openings[start][1] if end == start + 1 else None for start, end in bounds]
-    in_order, opened = _increasing(given), _increasing(opening)
+    in_order, opened = _increasing(evaluation_labels), _increasing(opening)
     all_opened = sorted(label for _, label in openings if label is not None)
     if not in_order and not all_opened:
         in_order = _shuffled(evaluations, remarks)
@@ -202,7 +202,7 @@ def _labels(
         or all(bisect_left(all_opened, label - _SAME) < bisect_left(all_opened, label + _SAME) for label in in_order)
     ):
         return in_order, False
-    repeated = [label for label in given if label is not None]
+    repeated = [label for label in evaluation_labels if label is not None]
     if not in_order and repeated == opening and repeated == sorted(repeated):  # several evaluations in an epoch
         return tuple(repeated), False
     if not opened or not in_order:

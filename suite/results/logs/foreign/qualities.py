@@ -76,11 +76,11 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
         if any(isinstance(value[metric], str) for metric in quality):
             remarks.add(event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds text, read as the number in it")
         if len(quality) == len(targets) == 1 and name not in quality:
-            [(other, figure)] = quality.items()
+            [(logged_name, figure)] = quality.items()
             remarks.add(
                 event.line,
                 ProblemCode.CONVERTED_QUALITY,
-                f"{event.key} names its number {clean(other, 40)}, taken as {name}",
+                f"{event.key} names its number {clean(logged_name, 40)}, taken as {name}",
             )
             return {name: figure}
         return quality

@@ -484,7 +484,7 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
         if "hit rate at 10 over epochs" in title
     )
     assert len(quality["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
-    assert "The other 3 tables have no figures" in found.text
+    assert "The remaining 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
 
 
