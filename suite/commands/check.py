@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree")
         if args.rules is not None and path.is_dir() and is_tree(path):
             raise ValueError(
-                f"--rules {args.rules}: {path} is a submission tree, which is checked against the rules of its round. "
+                f"--rules cannot be used on {path}: a submission tree is checked against the rules of its round. "
                 "Leave out --rules"
             )
     if args.rules is not None:

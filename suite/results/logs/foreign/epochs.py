@@ -68,7 +68,8 @@ class _Signs:
         self.remarks.add(self.evaluations[-1].line, code, text)
 
     @property
-    def labelled(self) -> bool:
+    def has_labels(self) -> bool:
+        """Whether any evaluation has a label."""
         return any(evaluation.epoch is not None for evaluation in self.evaluations)
 
     @property
@@ -94,11 +95,11 @@ def epochs_at(
     if counted is not None:
         return counted
     if not signs.labels:
-        return _one_epoch_each(signs) if signs.labelled else None
+        return _one_epoch_each(signs) if signs.has_labels else None
     offset = _offset(signs)
     if offset is None:
         signs.remark(
-            "no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1",
+            "no epoch count: the log does not show whether its evaluations are labeled from 0 or from 1",
             ProblemCode.NO_EPOCH_COUNT,
         )
         return None
@@ -249,7 +250,7 @@ def _begun_epochs(signs: _Signs) -> float | None:
     begun = signs.begun
     if not begun[-1] or (signs.labels and signs.labels[0] < 0 == begun[0]):  # the first epoch has no start
         return None
-    if not signs.labelled:
+    if not signs.has_labels:
         if len(set(begun)) == len(begun):
             return float(begun[-1])
         signs.remark(
@@ -310,11 +311,11 @@ def _offset(signs: _Signs) -> int | None:
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
         # the untrained model is evaluated too, before the first epoch or with all models after the last epoch
-        signs.remark("evaluations are labelled with the epochs trained, from 0 for the untrained model")
+        signs.remark("evaluations are labeled with the epochs trained, from 0 for the untrained model")
         return 0
     offset = round((1 if trained is None or trained >= 1 - _SLACK_EPOCHS else 0) - first)
     if offset:
-        signs.remark(f"epochs are labelled from {first:g}: counted as {offset} more")
+        signs.remark(f"epochs are labeled from {first:g}: counted as {offset} more")
     return offset
 
 
@@ -337,7 +338,7 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
         signs.remark(f"{evidence}: contradicted by the time before the first evaluation", ProblemCode.NO_EPOCH_COUNT)
         return None
     if offset or not signs.by_rules:  # the rules require labels from 1 since v0.6
-        signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
+        signs.remark(f"epochs are labeled from {1 - offset}, by {evidence}")
     return offset
 
 

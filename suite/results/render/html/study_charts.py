@@ -1,4 +1,4 @@
-"""The figures of studies: curves over a numeric key, bars over names, validation loss over time; and of all-reduces."""
+"""Figures of studies and of all-reduces: curves over a numeric key, bars over names, and validation loss over time."""
 
 from __future__ import annotations
 

@@ -112,9 +112,9 @@ def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> di
         add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET_ABOVE if point.y in above else TARGET)
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return {
-        name: values
-        for name, values in columns.items()
-        if name == "s" or any(value is not None and value != "" for value in values)
+        column: values
+        for column, values in columns.items()
+        if column == "s" or any(value is not None and value != "" for value in values)
     }
 
 
