@@ -34,7 +34,7 @@ def test_batch_size_fits_a_step(tmp_path):
     assert [cell[0] for cell in cells_of(section)] == ["per_device:8", "per_device:16"]
     assert "- step = " in section
     assert "two points: no error" in section
-    assert "Small version of the study" in section
+    assert "small version of the study" in section
     assert all((output / cell["job"] / "run_0" / "status.json").exists() for cell in plan["cells"])
     figures = tmp_path / "figures"
     assert suite_here(tmp_path, "report", output, "--html", tmp_path / "a.html", "--figures", figures).returncode == 0
