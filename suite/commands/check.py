@@ -1,4 +1,4 @@
-"""`suite check DIR|FILE…`: check logs, folders of runs and submission trees against the MLPerf rules."""
+"""`suite check DIR|FILE…`: check logs, folders of runs, and submission trees against the MLPerf rules."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite check`."""
     add(parser, "files DIR|FILE", "a log, a folder of runs, or a submission tree", nargs="+", type=Path)
-    add(parser, "--werror", "a warning (a key logged twice with one value) fails too")
+    add(parser, "--werror", "treat warnings as errors; a key that is logged twice with the same value is a warning")
     text = (
-        "rules to use instead of those of the log's round: 0.6.0 to 6.1.0 as the installed checker has them, ncf_demo, "
+        "rules to use instead of the rules of the log's round: 0.6.0 to 6.1.0 of the installed checker, ncf_demo, "
+        "ncf_reference, or a rule file (not for submission trees)"
     )
-    add(parser, "--rules NAME|PATH", f"{text}ncf_reference, or a rule file (not for trees)")
+    add(parser, "--rules NAME|PATH", text)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict for each log and each part of a tree; 0 only if all that can be judged pass.
+    """Print a verdict on each log and each part of a submission tree. Return 0 if no verdict is FAIL, otherwise 1.
 
-    A run that has not ended, and a log for which there are no rules, cannot be judged.
+    A run that has not ended, and a log without rules, are not judged.
 
-    Raises ValueError for a wrong path.
+    Raises:
+        ValueError: A path does not exist, or the rules cannot be used.
     """
     from suite.compliance.check import find_rules
     from suite.packaging.layout import is_tree
 
     for path in args.files:
         if not path.is_file() and not path.is_dir():
-            raise ValueError(f"{path} does not exist. Give a log, a folder of runs, or a submission tree")
+            raise ValueError(f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree")
         if args.rules is not None and path.is_dir() and is_tree(path):
             raise ValueError(
-                f"--rules cannot be used on {path}: a submission tree is checked against the rules of its round"
+                f"--rules cannot be used on {path}: a submission tree is checked against the rules of its round. "
+                "Leave out --rules"
             )
     if args.rules is not None:
-        find_rules(args.rules)  # a wrong name is refused before anything is printed
+        find_rules(args.rules)  # raises for a wrong name, before anything is printed
     passed, unjudged = [], 0
     for path in args.files:
         for verdict in _verdicts(path, args.rules, args.werror):
@@ -52,13 +55,13 @@ def run(args: argparse.Namespace) -> int:
             else:
                 unjudged += 1
     if len(passed) + unjudged > 1:
-        left = f", {unjudged} not judged" if unjudged else ""
-        print(f"{sum(passed)} of {len(passed)} pass{left} (not verified by MLCommons Association)")
+        not_judged = f", {unjudged} not judged" if unjudged else ""
+        print(f"{sum(passed)} of {len(passed)} pass{not_judged} (not verified by MLCommons Association)")
     return 0 if all(passed) else 1
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
-    """Yield the verdicts on a log, on all logs below a folder of runs, or on all parts of a submission tree."""
+    """Yield the verdicts on a log, on the logs below a folder of runs, or on the parts of a submission tree."""
     from suite.compliance.check import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
@@ -73,20 +76,21 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
             if item.running:
                 yield not_ended(item.path)
             elif not item.has_log:
-                yield Verdict(item.path, False, f"there is no log to check: {item.status}, {item.reason}", "none", ())
+                yield Verdict(item.path, False, f"the run has no log: {item.status}, {item.reason}", "none", ())
             else:
                 yield check_file(item.path, rules, werror)
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """Return a verdict as lines: the verdict, the rules and why they apply, each complaint, and each remark of the reader."""
+    """Return the lines of a verdict: the verdict, the choice of rules, four lines per complaint, and a line per remark."""
     from suite.results.text import clean
 
-    word = ("PASS" if verdict.passed else "FAIL") if verdict.judged else "not judged"
+    outcome = ("PASS" if verdict.passed else "FAIL") if verdict.judged else "not judged"
     texts = [
-        f"{word}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules: {clean(verdict.rules_name, 500)})"
+        f"{outcome}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules: {clean(verdict.rules_name, 500)})"
     ]
-    texts += [f"  rules:  {verdict.why_rules}"] if verdict.why_rules else []
+    if verdict.why_rules:
+        texts.append(f"  rules:  {verdict.why_rules}")
     for complaint in verdict.complaints:
         key = clean(complaint.key, 100) or "log"
         place = f", line {complaint.line}" if complaint.line else ""

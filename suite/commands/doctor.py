@@ -1,4 +1,4 @@
-"""`suite doctor`: checks whether this machine is ready for a run."""
+"""`suite doctor`: check whether this machine is ready for a run."""
 
 from __future__ import annotations
 
@@ -20,37 +20,47 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite doctor`."""
-    add(parser, "--device", "default: GPUs if there are any", choices=("auto", "cpu", "cuda"), default="auto")
-    add(parser, "--gpus N", "devices of a run (default: all GPUs, or one core)", type=int)
-    text = "whose build is held against the GPUs (default: pytorch)"
+    add(
+        parser,
+        "--device",
+        "kind of devices; auto: GPUs if the machine has any (default: auto)",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+    )
+    add(parser, "--gpus N", "number of devices of a run (default: all GPUs, or a single core)", type=int)
+    text = "framework whose build is compared with the GPUs (default: pytorch)"
     parser.add_argument("--framework", default="pytorch", help=text)
-    add(parser, "--environment NAME", "default: the framework's own", default="auto")
+    add(
+        parser, "--environment NAME", "environment to check (default: the environment of the framework)", default="auto"
+    )
     add_machines(parser)
-    add(parser, "--output DIR", "where logs will go (default: the log folder)", type=Path)
-    add(parser, "--json", "for a report of a fault: versions and findings")
+    add(parser, "--output DIR", "folder that logs will be written to (default: the log folder)", type=Path)
+    add(parser, "--json", "print versions and findings as JSON, for a bug report")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each thing looked at, or all as JSON; 1 if something makes a run impossible. Raises ValueError."""
+    """Print a line for each finding, or all findings as JSON. Return 1 if a run is impossible, otherwise 0.
+
+    Raises:
+        ValueError: An argument is invalid.
+    """
     from suite.common.typed import as_typed
     from suite.preflight.doctor import examine
 
     if args.gpus is not None and args.gpus < 1:
-        raise ValueError(f"--gpus {args.gpus}: type 1 or more")
+        raise ValueError(f"--gpus {args.gpus}: expected a positive integer. Set --gpus 1 or more")
     need, problems = _need(args)
     findings = [*problems, *examine(need)]
     if args.json:
         versions = {"suite_version": __version__, "python_version": platform.python_version()}
-        print(json.dumps({**versions, "findings": [dataclasses.asdict(one) for one in findings]}, indent=1))
+        print(json.dumps({**versions, "findings": [dataclasses.asdict(finding) for finding in findings]}, indent=1))
     else:
         print(*(clean_lines(f"{finding.level:<10}  {as_typed(finding.line)}") for finding in findings), sep="\n")
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
 
 def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
-    """Return the resources that the command line requires, and the findings of planning, for a run with these `device=` and
-    `gpus=`.
-    """
+    """Return the resources that a run with these options needs, and the problems that planning such a run finds."""
     from suite.common import registry
     from suite.common.paths import log_root
     from suite.common.run_config import EnvironmentConfig, RunConfig
@@ -69,7 +79,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
         config = RunConfig(device=device, gpus=args.gpus or gpu_count or 1)
         device, fitting = choose_device(config, "demo", framework, (), lacking.append)
         cores_per_device(fitting, device, (), lacking.append)
-    except ValueError:  # a GPU that does not answer: `examine` says which one
+    except ValueError:  # a GPU does not respond. The finding of `examine` names it.
         device = "cuda"
     for error in lacking:
         text, _, do = str(error).partition("; ")
@@ -80,7 +90,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
             EnvironmentConfig(name=args.environment), auto_environment(framework, device, (), count)
         )
     except ValueError as error:
-        problems.append(warning("environment", str(error), "runs in it are refused until then"))
+        problems.append(warning("environment", str(error), "runs in this environment are refused until this is fixed"))
     allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
     folder = args.output or log_root()

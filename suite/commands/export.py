@@ -1,4 +1,4 @@
-"""`suite export tensorboard|mlflow|wandb LOGS…`: brings runs into an experiment tracker."""
+"""`suite export tensorboard|mlflow|wandb LOGS…`: export runs to an experiment tracker."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ FOLLOW_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A tracker that there is a module for."""
+class _TrackerChoice:
+    """A tracker that runs can be exported to."""
 
-    kind: str
-    """Its class in `suite.trackers.NAME`."""
+    class_name: str
+    """Name of the class in `suite.trackers.NAME`."""
     summary: str
     output: str
-    """What `--output` takes, in words."""
+    """Description of the value of `--output`."""
     default: str
     variable: str = ""
-    """Environment variables, which take precedence over the defaults."""
+    """Environment variable whose value takes precedence over the default."""
 
 
-_TRACKERS: Mapping[str, _Known] = {
-    "tensorboard": _Known("TensorBoard", "event files for tensorboard --logdir", "log directory", "tensorboard"),
-    "mlflow": _Known(
+_TRACKERS: Mapping[str, _TrackerChoice] = {
+    "tensorboard": _TrackerChoice(
+        "TensorBoard", "event files for tensorboard --logdir", "log directory", "tensorboard"
+    ),
+    "mlflow": _TrackerChoice(
         "MLflow",
-        "runs with parameters, metrics and artifacts",
-        "tracking URI: sqlite:///FILE, or a server's address",
+        "runs with parameters, metrics, and artifacts",
+        "tracking URI: sqlite:///FILE, or the address of a server",
         "sqlite:///mlflow.db",
         "MLFLOW_TRACKING_URI",
     ),
-    "wandb": _Known(
-        "WandB", "offline runs for wandb sync; nothing goes online", "folder above wandb/", ".", "WANDB_DIR"
+    "wandb": _TrackerChoice(
+        "WandB", "offline runs for wandb sync, without network access", "folder that contains wandb/", ".", "WANDB_DIR"
     ),
 }
 
@@ -56,50 +58,56 @@ _TRACKERS: Mapping[str, _Known] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the trackers and their options."""
     trackers = parser.add_subparsers(dest="tracker", metavar="|".join(_TRACKERS), required=True)
-    for name, known in _TRACKERS.items():
-        tracker = trackers.add_parser(name, help=known.summary, description=f"{known.kind}: {known.summary}.")
+    for name, choice in _TRACKERS.items():
+        tracker = trackers.add_parser(name, help=choice.summary, description=f"{choice.class_name}: {choice.summary}.")
         add_logs(tracker)
-        default = f"${known.variable}, else {known.default}" if known.variable else known.default
-        add(tracker, "--output WHERE", f"{known.output} (default: {default})")
-        add(tracker, "--follow", f"look again every {FOLLOW_SECONDS:.0f} s until every run has ended, or Ctrl-C")
+        default = f"${choice.variable}, else {choice.default}" if choice.variable else choice.default
+        add(tracker, "--output WHERE", f"{choice.output} (default: {default})")
+        add(
+            tracker, "--follow", f"export again every {FOLLOW_SECONDS:.0f} s until all runs have ended, or until Ctrl-C"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Export runs, and print the number of new ones. Raises ValueError for a path without a log, or a missing library."""
-    known = _TRACKERS[args.tracker]
-    in_shell = os.environ.get(known.variable)
+    """Export the runs, print the number of new scalars, and return 0.
+
+    Raises:
+        ValueError: A path has no log, the output cannot take runs, or the tracker's library is not installed.
+    """
+    choice = _TRACKERS[args.tracker]
+    from_environment = os.environ.get(choice.variable)
     if args.output is not None:
-        output, given = args.output, f"--output {args.output}"
-    elif in_shell:
-        output, given = in_shell, f"{known.variable}={in_shell}"
+        output, setting = args.output, f"--output {args.output}"
+    elif from_environment:
+        output, setting = from_environment, f"{choice.variable}={from_environment}"
     else:
-        output = known.default
-        given = f"--output {output}"
-    tracker = _tracker(args.tracker, output, given)
+        output, setting = choice.default, f"--output {choice.default}"
+    tracker = _tracker(args.tracker, output, setting)
     runs: list[ExportedRun] = []
-    left_out = new = 0
+    skipped = new_scalars = 0
     with contextlib.suppress(KeyboardInterrupt) if args.follow else contextlib.nullcontext():
         while True:
-            sweeps = args.follow and _a_sweep_goes_on(args.paths)  # first: it may end now
-            runs, left_out = _exported(args.paths, sweeps)
-            new += sum(_added(tracker, one) for one in runs)
-            if not sweeps and not (args.follow and any(one.end_ms is None for one in runs)):
+            in_sweep = args.follow and _is_sweep_running(args.paths)  # before reading: the sweep may end meanwhile
+            runs, skipped = _read_runs(args.paths, in_sweep)
+            new_scalars += sum(_export(tracker, exported_run) for exported_run in runs)
+            is_complete = not args.follow or all(exported_run.end_ms is not None for exported_run in runs)
+            if is_complete and not in_sweep:
                 break
             time.sleep(FOLLOW_SECONDS)
-    left = f"; {left_out} left out: not evaluated yet, or copies" if left_out else ""
-    print(f"{output}: {len(runs)} runs, {new:,} new scalars{left}")
+    skipped_text = f", {skipped} skipped (not evaluated yet, or copies)" if skipped else ""
+    print(f"{output}: {len(runs)} runs, {new_scalars:,} new scalars{skipped_text}")
     return 0
 
 
-def _tracker(name: str, output: str, given: str) -> Tracker:
-    """Return the tracker that writes to `output`.
+def _tracker(name: str, output: str, setting: str) -> Tracker:
+    """Return the tracker that writes to `output`. Messages name `setting` as the origin of the output.
 
     Raises:
         ValueError: The output cannot take runs, or the tracker's library is not installed.
     """
     from suite.trackers.stores import check_store
 
-    check_store(name, output, given)
+    check_store(name, output, setting)
     try:
         module = importlib.import_module(f"suite.trackers.{name}")
     except ModuleNotFoundError as error:
@@ -109,34 +117,41 @@ def _tracker(name: str, output: str, given: str) -> Tracker:
         requirements = shlex.quote(str(shipped("environments") / f"{name}.txt"))
         command = f"{shlex.quote(sys.executable)} -m pip install -r {requirements}"
         raise ValueError(f"{library} is not installed. Run: {command}") from None
-    tracker: Tracker = getattr(module, _TRACKERS[name].kind)(output)
+    tracker: Tracker = getattr(module, _TRACKERS[name].class_name)(output)
     return tracker
 
 
-def _exported(paths: Sequence[Path], sweeps: bool) -> tuple[list[ExportedRun], int]:
-    """Return the runs that exist so far; none for a sweep that has just begun."""
+def _read_runs(paths: Sequence[Path], in_sweep: bool) -> tuple[list[ExportedRun], int]:
+    """Return the runs to export, and the number of skipped runs. A sweep that has just begun has no runs yet."""
     from suite.trackers.exported import exported
 
     try:
         return exported(paths)
     except ValueError:
-        if sweeps:
+        if in_sweep:
             return [], 0
         raise
 
 
-def _added(tracker: Tracker, one: ExportedRun) -> int:
-    new = tracker.add(one)
-    if new:
-        state = "goes on" if one.end_ms is None else one.status
-        print(clean_lines(f"{one.name}: {new:,} scalars ({state})"), flush=True)
-    return new
+def _export(tracker: Tracker, exported_run: ExportedRun) -> int:
+    """Export a run, print the number of its new scalars, and return it."""
+    new_scalars = tracker.add(exported_run)
+    if new_scalars:
+        state = "running" if exported_run.end_ms is None else exported_run.status
+        print(clean_lines(f"{exported_run.name}: {new_scalars:,} scalars ({state})"), flush=True)
+    return new_scalars
 
 
-def _a_sweep_goes_on(paths: Sequence[Path]) -> bool:
-    """Check whether a controller of this machine writes into one of the folders, into a parent folder, or a direct child."""
+def _is_sweep_running(paths: Sequence[Path]) -> bool:
+    """Check whether a controller of this machine is writing into a folder.
+
+    Args:
+        paths: The folders. The folders directly below and the three folders above each of them are checked too.
+    """
     from suite.common.output_lock import LOCK_FILE, is_held
 
-    places = [path.absolute() for path in paths]
-    above = (folder for place in places for folder in (place, *place.parents[:3]))
-    return any(map(is_held, (*above, *(lock.parent for place in places for lock in place.glob(f"*/{LOCK_FILE}")))))
+    for path in (path.absolute() for path in paths):
+        folders = [path, *path.parents[:3], *(lock.parent for lock in path.glob(f"*/{LOCK_FILE}"))]
+        if any(map(is_held, folders)):
+            return True
+    return False

@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite package`."""
     add_logs(parser, "logs LOGS")
-    add(parser, "out OUT", "folder to write; must not exist", type=Path)
-    add(parser, "--submitter ORG", "organization (default: submission_org of the logs)", default="")
-    add(parser, "--system NAME", "name of the system; needed for logs of others", default="")
-    text = "auto: the division of the logs; any other is refused"
+    add(parser, "out OUT", "new folder to write", type=Path)
+    add(parser, "--submitter ORG", "name of the organization (default: submission_org of the logs)", default="")
+    add(parser, "--system NAME", "name of the system, required for logs of other programs", default="")
+    text = "division of the submission, which must be the division of the logs (default: that division)"
     add(parser, "--division", text, choices=("auto", "closed", "open"), default="auto")
     statuses = ("auto", "cloud", "onprem", "preview", "research")
-    text = "availability of the system; auto: submission_status of the logs"
+    text = "availability of the system (default: submission_status of the logs)"
     add(parser, "--status", text, choices=statuses, default="auto")
-    add(parser, "--code DIR", "the code that ran, for logs that the suite did not write", type=Path)
-    add(parser, "--explain TEXT", "why runs of a job are missing; it stands in the package", default="")
+    add(parser, "--code DIR", "source code of the runs, for logs of other programs", type=Path)
+    add(parser, "--explain TEXT", "reason for missing runs of a job, which the package will contain", default="")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the tree, print its content and the fields to fill in. Raises ValueError for what cannot be submitted."""
+    """Write the submission tree, print its content and the fields to fill in, and return 0.
+
+    Raises:
+        ValueError: The logs cannot be submitted.
+    """
     from suite.common.typed import as_typed
     from suite.packaging.write import PackageOptions, package
 
@@ -47,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(packaged: Packaged) -> list[str]:
-    """Return the lines to print: the files that were written, notes, and the fields to fill in."""
+    """Return the lines to print: written folders, notes, warnings, and the fields to fill in."""
     from suite.packaging.description import FIELDS
     from suite.results.text import clean
 
@@ -59,10 +63,10 @@ def lines(packaged: Packaged) -> list[str]:
     for path, fields in packaged.unknown:
         if fields:
             count = f"{len(fields)} of {len(FIELDS)} fields are empty"
-            texts.append(f"warning: {count}. Fill in the fields that the runs do not have, in {clean(path, 500)}:")
+            texts.append(f"warning: {count}. The logs do not contain these values. Enter them in {clean(path, 500)}:")
             texts += textwrap.wrap(
                 ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
             )
-    texts.append(f"check again with: suite check {clean(str(out), 500)}")
+    texts.append(f"To check the package again, run: suite check {clean(str(out), 500)}")
     texts.append("Not verified by MLCommons Association")
     return texts

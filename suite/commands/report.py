@@ -34,18 +34,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite report`."""
     add_logs(parser)
     add_format(parser)
-    text = "write an HTML page with figures that needs no network; an older page of the command is replaced"
+    text = "write an HTML page with figures that needs no network; an earlier page of this command is replaced"
     add(parser, "--html OUT", text, type=Path)
     text = "with --html: compare with published results (suite published list)"
     add(parser, "--to ROUND/SUBMITTER/SYSTEM", text)
     add(parser, "--figures FOLDER", "with --html: write the figures as SVG and PNG into a new folder", type=Path)
-    add(parser, "--follow", "with --html: update the page every 10 s until Ctrl-C; a browser reloads it")
+    add(parser, "--follow", "with --html: update the page every 10 s until Ctrl-C, and let browsers reload it")
     text = "with --html: predict the results on these numbers of devices (suite scaling)"
     add(parser, "--predict N,N,…", text, type=counts)
     add_price(parser)
     text = "add a table of ratios to the results with device=cpu, gpus=N or framework=NAME"
     add(parser, "--baseline KEY=VALUE", text)
-    add(parser, "--verbose", "name the settings that have their default values too")
+    add(parser, "--verbose", "also list settings that have their default values")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
     if args.format != "markdown" and against is not None:
-        raise ValueError(f"--baseline adds a table to the Markdown report: leave out --format {args.format}")
+        raise ValueError(f"--baseline adds a table to the Markdown report. Leave out --format {args.format}")
     write(with_single_title(report(read_runs(args.paths), prices(args), against, args.verbose)), args)
     return 0
 
 
 def _print_skipped(paths: list[Path]) -> None:
-    """Print how many files below `paths` are left out because they are not logs."""
+    """Print how many files below `paths` are skipped because they are not logs."""
     from suite.results.logs.collect import skipped
 
     if count := skipped(paths):
@@ -84,10 +84,10 @@ def _print_skipped(paths: list[Path]) -> None:
 def _html(args: argparse.Namespace) -> int:
     if args.format != "markdown" or args.output is not None or args.baseline is not None:
         raise ValueError(
-            "--html writes a page only: leave out --format, --output, and --baseline, or run suite report twice"
+            "--html writes a page only. Leave out --format, --output, and --baseline, or run suite report twice"
         )
     if args.follow and args.figures is not None:
-        raise ValueError("--follow updates the page and --figures writes figures once: omit --follow or --figures")
+        raise ValueError("--follow updates the page, and --figures writes figures once. Leave out either option")
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
     from suite.results.scores import find_published, results_of
     from suite.results.table import read_runs
@@ -95,13 +95,13 @@ def _html(args: argparse.Namespace) -> int:
     published = [] if args.to is None else find_published(args.to)
     price_list = prices(args)
 
-    def written(follow: bool | None) -> list[Run]:
-        with _in_place_of_an_older_page(args.html) as out:
+    def write_page(follow: bool | None) -> list[Run]:
+        with _replacing_earlier_page(args.html) as out:
             runs, home = read_runs(args.paths), args.html.parent
             write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)
         return runs
 
-    runs = written(args.follow or None)
+    runs = write_page(args.follow or None)
     if price_list is not None:
         print_notes(price_list.unused_notes(results_of(runs)), args)
     print(args.html, flush=True)
@@ -110,14 +110,14 @@ def _html(args: argparse.Namespace) -> int:
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             time.sleep(FOLLOW_SECONDS)
-            written(follow=True)
-    written(follow=False)  # the final page does not reload
+            write_page(follow=True)
+    write_page(follow=False)  # the final page does not reload
     return 0
 
 
 @contextlib.contextmanager
-def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
-    """Yield the path to write to. An older page of the command is replaced when the new page is complete."""
+def _replacing_earlier_page(page: Path) -> Iterator[Path]:
+    """Yield the path to write to. An earlier page of this command is replaced when the new page is complete."""
     if page.is_symlink() or not page.is_file() or not _is_page(page):
         yield page
         return
@@ -127,6 +127,6 @@ def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
 
 
 def _is_page(path: Path) -> bool:
-    """Check whether a file is a page that this command wrote. Only such a file is overwritten."""
+    """Check whether a file is a page of this command. All other files are never overwritten."""
     with files.open_stream(path) as stream:
         return b'<meta name="generator" content="suite ' in stream.read(1 << 12)

@@ -1,4 +1,4 @@
-"""The table of a view: named columns and plain rows. It becomes a DataFrame only where a file is written."""
+"""The table of a view: named columns and plain rows. Only the writers of files convert it to a DataFrame."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # half a second to import, which only commands that write files pay
+if TYPE_CHECKING:  # the import takes half a second
     import pandas as pd
 
 
@@ -49,17 +49,17 @@ class DataTable:
 
     def values(self, name: str) -> list[Any]:
         """Return the values of a column."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def only(self, names: Iterable[str]) -> DataTable:
-        """Return the table with these of its columns, in this order."""
+        """Return the table with only these columns, in this order. Names of missing columns are ignored."""
         kept = [name for name in names if name in self.columns]
-        places = [self.columns.index(name) for name in kept]
-        return DataTable(tuple(kept), tuple(tuple(row[place] for place in places) for row in self.rows))
+        indices = [self.columns.index(name) for name in kept]
+        return DataTable(tuple(kept), tuple(tuple(row[index] for index in indices) for row in self.rows))
 
     def without(self, *names: str) -> DataTable:
-        """Return the table without these columns, whether it has them or not."""
+        """Return the table without these columns. Names of missing columns are ignored."""
         return self.only(name for name in self.columns if name not in names)
 
     def without_empty(self, keep: Iterable[str] = ()) -> DataTable:
@@ -98,8 +98,8 @@ class DataTable:
 
 
 def _normalized(values: list[Any]) -> list[Any]:
-    """Return the values of a column with a single type of number, and None for NaN."""
-    known = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
-    if {type(value) for value in known if value is not None} == {int, float}:
-        return [None if value is None else float(value) for value in known]
-    return known
+    """Return the values of a column, with None for NaN, and all numbers as floats if any number is a float."""
+    without_nan = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
+    if {type(value) for value in without_nan if value is not None} == {int, float}:
+        return [None if value is None else float(value) for value in without_nan]
+    return without_nan

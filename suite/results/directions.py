@@ -1,4 +1,4 @@
-"""Which metrics improve as they fall: errors, losses, and distances."""
+"""Directions of metrics: errors, losses, and distances improve as they fall, and all further metrics as they rise."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ FALLING_METRICS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("deepseekv3_671b", "flux1"), _EVERY_METRIC),
     **dict.fromkeys(("cosmoflow", "oc20"), _EVERY_METRIC),  # MLPerf HPC
 }
-"""Benchmark to the metrics that improve as they fall; an empty set: all of its metrics.
+"""Benchmark to its metrics that improve as they fall. An empty set stands for all metrics of the benchmark.
 
-Source: mlperf-logging 4.1.68, compliance_checker/*/closed_*.yaml: the checks of `eval_accuracy`. A benchmark that is not
-listed is reached from below.
+Source: the checks of `eval_accuracy` in compliance_checker/*/closed_*.yaml of mlperf-logging 4.1.68. The metrics of benchmarks
+that are not listed improve as they rise.
 """
 
 
 def improves_as_it_falls(metric: str, benchmark: str) -> bool:
-    """Return True if a lower value of the metric is better.
+    """Check whether a lower value of the metric is better.
 
     Args:
-        metric: Name of the metric, as the log has it.
-        benchmark: Name of the benchmark, as the rules have it.
+        metric: Name of the metric in the log.
+        benchmark: Name of the benchmark in the rules.
     """
     falling = FALLING_METRICS.get(benchmark.strip().lower())
     return falling is not None and (not falling or metric in falling)
 
 
 def meets(value: float, target: float, falls: bool) -> bool:
-    """Return True if a value reaches a target, or is the target rounded to float32.
+    """Check whether a value reaches a target, or is the target rounded to float32.
 
     Args:
-        value: Value of a metric. A value that is not finite meets no target.
+        value: Value of a metric. NaN and infinite values do not reach any target.
         target: Target of the same metric.
-        falls: The metric improves as it falls.
+        falls: Whether the metric improves as it falls.
     """
     if not math.isfinite(value):
         return False

@@ -1,7 +1,7 @@
-"""Entries of submissions: round, submitter, and system of a folder of logs, from the names of its parent folders and its files.
+"""Entries of submissions: the origin of a folder of logs, according to the names of folders and the files near it.
 
 A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with `closed` or `open` above SUBMITTER.
-Its logs often carry placeholders or the names of the machine that an example was written for, so the folders decide.
+Its logs often contain placeholders, or the names of the machine of an example, so that the names of folders take precedence.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from suite.results.system_description import (
 from suite.results.text import clean
 
 SCALING_FILE = "scaling.json"
-"""File with the factor by which mlperf-logging's result_summarizer multiplies the score of a folder."""
+"""File with the factor by which result_summarizer of mlperf-logging multiplies the score of a folder."""
 _FACTOR_RANGE = (0.1, 10.0)
 _DIVISION_FOLDERS = ("closed", "open")
 _SCALING_KINDS = ("strong", "weak")
 """Folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
 _RUN_FOLDER = re.compile(r"run_\d+")
 _LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt(\.(gz|bz2|xz))?")
-"""Logs that are compressed so that they can be read here count, too."""
+"""Name of a log of a submission. Submissions have no compressed logs, but users compress them."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One folder of logs with the facts that its place and its files give. Empty strings are unknown values."""
+    """A folder of logs, with the facts from the names of folders and from files. Empty strings are unknown values."""
 
     folder: Path
     round: str = ""
-    """`v4.0`: the nearest folder above the logs that is named like a round."""
+    """Name of the nearest folder above the logs that has the name of a round, such as `v4.0`."""
     submitter: str = ""
     system: str = ""
     """Name of the system's folder; empty if the folders do not have the layout of a submission."""
@@ -50,29 +50,29 @@ class Entry:
     scaling_factor: float | None = None
     """Factor in `scaling.json`; None without a usable file."""
     problems: tuple[str, ...] = ()
-    """A line for each file next to the logs that cannot be used."""
+    """A line for each file of the entry that cannot be used."""
 
     @property
     def is_submission(self) -> bool:
-        """True if the folders have the layout of a submission."""
+        """Whether the folders have the layout of a submission."""
         return bool(self.system)
 
     @property
     def name(self) -> str:
-        """Text that names the entry in notes: `v4.0/Dell/XE9640/resnet`, or the path of the folder."""
+        """Name of the entry in notes: `v4.0/Dell/XE9640/resnet`, or the path of the folder."""
         parts = (self.round, self.submitter, self.system, self.benchmark)
         return "/".join(filter(None, parts)) if self.is_submission else str(self.folder)
 
     @property
     def key(self) -> Hashable:
-        """Equal for the folders of one entry, which may lie in several places."""
+        """Identifier of the entry. Copies of an entry in several folders have the same key."""
         if self.is_submission and self.round:
             return self.round, self.submitter, self.system, self.benchmark
         return self.folder
 
 
 def log_folder(log: Path) -> Path:
-    """Return the folder of a result's logs: the folder of the log, or the folder above it if that is called `run_N`."""
+    """Return the folder of a result's logs: the folder of the log, or the folder above it if the name is `run_N`."""
     folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
 
@@ -89,22 +89,24 @@ def is_entry_file(path: Path) -> bool:
 
 
 def read_entry(folder: Path) -> Entry:
-    """Return the entry of a folder of logs, with its system description and its scaling factor. Does not raise.
+    """Return the entry of a folder of logs, with its system description and its scaling factor.
+
+    No content of a file raises an exception. Files that cannot be used are listed in `problems`.
 
     A symbolic link to a folder of a submission gives the entry of that folder, unless the folders above the link have the
     layout of a submission themselves.
     """
-    place = absolute_place(folder)
-    entry = _read_entry_at(place)
-    target = place.resolve()
-    if entry.is_submission or target == place:
+    path = absolute_place(folder)
+    entry = _read_entry_at(path)
+    target = path.resolve()
+    if entry.is_submission or target == path:
         return entry
     entry_of_target = _read_entry_at(target)
     return entry_of_target if entry_of_target.is_submission else entry
 
 
 def _read_entry_at(folder: Path) -> Entry:
-    """Return the entry of a folder by the names in its absolute path and the files in it."""
+    """Return the entry of a folder, according to the names in its absolute path and the files of the entry."""
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
@@ -145,7 +147,7 @@ def _read_entry_at(folder: Path) -> Entry:
 def _find_submitter_folder(system_folder: Path) -> Path | None:
     """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with a different layout.
 
-    A folder called `results` occurs elsewhere too, so a file in it or a folder above it must belong to a submission.
+    The name `results` is common. So SUBMITTER must also contain `systems`, or be in a folder of a division or a round.
     """
     submitter_folder = system_folder.parent.parent
     if system_folder.parent.name.lower() != "results" or not submitter_folder.name:
@@ -160,10 +162,10 @@ def _find_submitter_folder(system_folder: Path) -> Path | None:
 
 
 def _read_scaling_factor(path: Path) -> float:
-    """Return the factor in a `scaling.json`. Raises ValueError (one line) if the file does not hold one."""
+    """Return the factor in a `scaling.json`. Raises ValueError with a single line if the file has no valid factor."""
     value = read_json_object(path).get("scaling_factor")
     low, high = _FACTOR_RANGE
     if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
-    given = clean(json.dumps(value)[:60], 40)
-    raise ValueError(f"{path}: scaling_factor is {given}. Expected a number from {low:g} to {high:g}")
+    found = clean(json.dumps(value)[:60], 40)
+    raise ValueError(f"{path}: expected a number from {low:g} to {high:g} as scaling_factor, got {found}")

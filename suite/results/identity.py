@@ -22,10 +22,10 @@ from suite.results.text import clean
 from workloads.api import DeviationCode, LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
-"""Columns that count, in addition to the settings, for logs and foreign results."""
+"""Columns that identify an experiment of another program, in addition to the settings."""
 FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
-"""Fields that follow from further fields: they count, but are only named if nothing else differs."""
+"""Fields that follow from settings. They distinguish experiments, but are only named if no setting differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
@@ -55,12 +55,12 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
-"""Settings, as a user sets them, to the fields that change with them, in addition to their field."""
+"""Setting on the command line to the fields that change with it, in addition to the field of the setting."""
 _OF_SIZE = ("system", "folder", "framework_version")
-"""Fields that change with the number of devices in foreign results: names of clusters contain their size."""
+"""Fields that change with the number of devices in results of other programs. Names of clusters contain their size."""
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
 """Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
-_OWN_FIELD = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
+_FIELD_OF_SETTING = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
 _LABELS = {
     "batch_size_global": "global batch",
     "batch_rule": "batch",
@@ -82,7 +82,7 @@ _LABELS = {
 
 
 def facts(row: Columns) -> dict[str, Any]:
-    """Return all settings that identify an experiment by name: fields, environment variables, logged hyperparameters."""
+    """Return the settings that identify an experiment: fields, environment variables, and logged hyperparameters."""
     values = {
         name: getattr(row, name)
         for name in FIELDS
@@ -100,7 +100,7 @@ def key(row: Columns, *aside: str) -> tuple[Any, ...]:
 
     Args:
         row: A run or a result.
-        aside: Settings, as a user sets them (`gpus`, `batch`), that may differ together with all that follows from them.
+        aside: Settings on the command line (`gpus`, `batch`) that may differ, together with all settings that follow from them.
     """
     out = left_out(row, aside)
     return tuple(
@@ -109,14 +109,17 @@ def key(row: Columns, *aside: str) -> tuple[Any, ...]:
 
 
 def experiment(row: Columns) -> tuple[Any, ...]:
-    """Return a value that is equal for the runs of one result: `key`, or the folder of a submission whatever its runs log."""
+    """Return a value that is equal for the runs of a result.
+
+    It is the folder for a submission, even if the logged settings of its runs differ, and `key` for all further runs.
+    """
     if row.is_submission:
         return row.folder, row.workload
     return key(row, "batch") if row.folder else key(row)
 
 
 def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
-    """Return the settings in which rows differ, with their distinct values. None: a row does not have the setting."""
+    """Return the settings in which rows differ, with their distinct values. A row without the setting has the value None."""
     every = [facts(row) for row in rows]
     found = {}
     for name in dict.fromkeys(name for settings in every for name in settings):
@@ -132,13 +135,13 @@ def same(row: Columns, other: Columns, *aside: str) -> bool:
 
 
 def differences(row: Columns, other: Columns, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
-    """Return the settings in which two rows differ, with both values. None: the value was not logged.
+    """Return the settings in which two rows differ, with both values. A value that was not logged is None.
 
     Args:
         row: A run or a result.
         other: A run or a result.
-        aside: Settings, as a user sets them, that may differ together with all that follows from them.
-        known: Leave out settings that one of the rows does not have: a run may fail before it logs all settings.
+        aside: Settings on the command line that may differ, together with all settings that follow from them.
+        known: Leave out settings that are missing in either row. A run may fail before it logs all settings.
     """
     out = left_out(row, aside) | left_out(other, aside)
     first, second = facts(row), facts(other)
@@ -164,7 +167,7 @@ TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epoc
 
 
 class RefusalCode(enum.Enum):
-    """Why the ratio of two results would be meaningless."""
+    """Reason for a ratio of two results to be meaningless."""
 
     MODE = enum.auto()
     FIXED_LENGTH = enum.auto()
@@ -174,7 +177,7 @@ class RefusalCode(enum.Enum):
 
 
 class Refusal(NamedTuple):
-    """Quantities whose ratio would be meaningless, and why."""
+    """Quantities whose ratio would be meaningless, with the reason."""
 
     quantities: tuple[str, ...]
     code: RefusalCode
@@ -183,12 +186,12 @@ class Refusal(NamedTuple):
 
 
 def refusals(row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")) -> Iterator[Refusal]:
-    """Yield why ratios of two results would be meaningless, the most important reason first.
+    """Yield the reasons for ratios of two results to be meaningless, the most important reason first.
 
     Args:
         row: A result.
         other: A result of the same workload.
-        names: Names of the two results in the reasons.
+        names: Names of the two results, for the text of the reasons.
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != other.mode:
@@ -257,15 +260,19 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
 
 
 def follows(aside: Iterable[str]) -> set[str]:
-    """Return the fields that change with these settings."""
-    names = {name for one in aside for name in (_OWN_FIELD.get(one, HYPERPARAMETERS), *_FOLLOWS.get(one, ()))}
-    return names | {"labels", "deviations"} if names else names
+    """Return the fields that change with settings of the command line."""
+    names: set[str] = set()
+    for setting in aside:
+        names |= {_FIELD_OF_SETTING.get(setting, HYPERPARAMETERS), *_FOLLOWS.get(setting, ())}
+    if names:
+        names |= {"labels", "deviations"}
+    return names
 
 
 def left_out(row: Columns, aside: Collection[str]) -> set[str]:
-    """Return the settings that go with the keys in `aside`, for foreign results the system too."""
+    """Return the fields that change with the settings in `aside`. In results of other programs the system may change too."""
     of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
-    if row.round == UNKNOWN_ROUND:  # folders of unknown rounds may be of different rounds
+    if row.round == UNKNOWN_ROUND:  # such folders may belong to different rounds
         of_size.discard("folder")
     return follows(aside) | of_size
 

@@ -24,19 +24,19 @@ CONFIDENCE_LEVEL = 0.95
 MINIMUM_RUNS = 3
 """Runs that each result needs for an interval; two give only three different resamples."""
 SEED = 20_181_212
-"""Fixed, so that the same logs always give the same table."""
+"""Seed of the resampling. It is fixed, so that the same logs always give the same table."""
 _DRAWS_AT_A_TIME = 1 << 20
 """Number of indices drawn at a time, which bounds the memory."""
 SAME_EPOCHS = 0.005
-"""Numbers of epochs are called unchanged if their ratio differs from 1 by less than this."""
+"""If the ratio of two numbers of epochs differs from 1 by less than this, they are called unchanged."""
 MUCH_SETUP = 0.2
-"""Share of a difference from which on setup is named next to a speedup."""
+"""Share of a difference above which setup is named next to a speedup."""
 NOTABLE_SETUP = 0.02
-"""Share of the time to target below which a difference of setup times is not worth a sentence."""
+"""Share of the time to target below which a difference of setup times is not mentioned."""
 SIGNIFICANCE = 0.05
-"""A difference whose p value is below this is more than run-to-run variation."""
+"""Significance level: a difference with a smaller p value is more than variation between runs."""
 _ASSIGNMENTS = 100_000
-"""Number of assignments of runs to two results. All are counted if there are fewer, otherwise this many are drawn."""
+"""Maximum number of assignments of runs to two results. If there are more, this many assignments are drawn."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much better one result is than another: above 1, `after` is better."""
+    """Factors by which the result `after` is better than the result `before`. Values below 1 mean that it is worse."""
 
     before: Result
     after: Result
@@ -60,11 +60,11 @@ class Ratio:
     known, and the ratio of the scaling factors of the two results (`scaling.json`).
     """
     throughput: float | None
-    """Ratio of times per epoch; of fixed-length runs of samples per second."""
+    """Ratio of times per epoch, or of samples per second for runs of fixed length."""
     efficiency: float | None
     """Statistical efficiency: ratio of epochs to target."""
     setup: float | None = None
-    """What setup and other time outside of epochs contribute; None if the logs of a result do not separate setup.
+    """Factor of setup and all other time outside of epochs. None if the logs of a result do not separate setup.
 
     It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of their time in epochs.
     """
@@ -80,14 +80,16 @@ class Ratio:
 
     @property
     def interval(self) -> Interval | None:
+        """The interval of the main ratio."""
         return self.intervals[0 if self.total is not None else 1]
 
     @property
     def interval_words(self) -> str:
         """`95 % interval 1.18 to 1.31`; empty without an interval."""
-        one = self.interval
-        level = f"{100 * CONFIDENCE_LEVEL:g} % interval"
-        return "" if one is None else f"{level} {ratio_text(one.low)} to {ratio_text(one.high)}"
+        interval = self.interval
+        if interval is None:
+            return ""
+        return f"{100 * CONFIDENCE_LEVEL:g} % interval {ratio_text(interval.low)} to {ratio_text(interval.high)}"
 
     @property
     def setup_saving(self) -> float | None:
@@ -96,20 +98,20 @@ class Ratio:
         1: the whole difference. Above 1, or negative: without setup, the result that is slower to the target would be the
         faster one. None if the logs do not separate setup, or if the times are equal.
         """
-        one, other = self.before.parts, self.after.parts
-        if one is None or other is None or one.total == other.total:
+        before, after = self.before.parts, self.after.parts
+        if before is None or after is None or before.total == after.total:
             return None
-        return (one.setup - other.setup) / (one.total - other.total)
+        return (before.setup - after.setup) / (before.total - after.total)
 
     @property
     def setup_explains_much(self) -> bool:
         """Whether setup explains more than a fifth of the difference between two times to target."""
-        one, other = self.before.parts, self.after.parts
-        if one is None or other is None:
+        before, after = self.before.parts, self.after.parts
+        if before is None or after is None:
             return False
-        difference = abs(one.setup - other.setup)
-        visible = NOTABLE_SETUP * max(one.total, other.total)
-        return difference > MUCH_SETUP * abs(one.total - other.total) and difference > visible
+        difference = abs(before.setup - after.setup)
+        minimum = max(MUCH_SETUP * abs(before.total - after.total), NOTABLE_SETUP * max(before.total, after.total))
+        return difference > minimum
 
     @property
     def rate(self) -> float | None:
@@ -126,17 +128,19 @@ class Ratio:
     @property
     def scaling(self) -> str:
         """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
-        one, other = self.before.batch_size_global, self.after.batch_size_global
-        few, many = self.before.devices, self.after.devices
-        if not (one and other and few and many) or self.before.batch_unit != self.after.batch_unit:
+        batch_before, batch_after = self.before.batch_size_global, self.after.batch_size_global
+        devices_before, devices_after = self.before.devices, self.after.devices
+        if not (batch_before and batch_after and devices_before and devices_after):
             return "unknown"
-        if one == other:
+        if self.before.batch_unit != self.after.batch_unit:
+            return "unknown"
+        if batch_before == batch_after:
             return "strong"
-        return "weak" if one * many == other * few else "mixed"
+        return "weak" if batch_before * devices_after == batch_after * devices_before else "mixed"
 
     @property
     def places(self) -> str:
-        """Devices before and after: `1 → 8`; on several nodes `1 × 1 → 2 × 4` (nodes × devices per node)."""
+        """Devices before and after: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices per node)."""
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
         return " → ".join(placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after))
 
@@ -151,7 +155,7 @@ class Ratio:
 
     @property
     def chance(self) -> str:
-        """Note that few runs do not show whether devices change the epochs to target; empty if the note does not apply."""
+        """Note that the runs are too few to show whether devices change the epochs to target; empty if it does not apply."""
         if self.scaling != "strong" or self.efficiency is None or abs(self.efficiency - 1) < SAME_EPOCHS:
             return ""
         seeds = [{run.seed for run in row.runs} for row in (self.before, self.after)]
@@ -159,7 +163,7 @@ class Ratio:
         if not 0 < few < MINIMUM_RUNS or None in seeds[0] | seeds[1] or seeds[0] == seeds[1]:
             return ""
         counts = f"{few} and {many} runs" if few != many else "single runs" if few == 1 else f"{few} runs each"
-        return f"epochs to target vary between seeds, and {counts} do not show whether more devices change them"
+        return f"epochs to target vary between seeds, so {counts} do not show whether more devices change them"
 
 
 def ratio_text(value: float) -> str:
@@ -168,7 +172,7 @@ def ratio_text(value: float) -> str:
 
 
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
-    """Return how much better `after` is than `before`. The caller has checked that they are comparable."""
+    """Return the factors by which `after` is better than `before`. The caller must check that they are comparable."""
     total = throughput = efficiency = setup = None
     in_blocks = before.parts is not None and after.parts is not None
     if before.to_target and after.to_target:
@@ -184,16 +188,16 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     else:
         throughput = _over(after.samples_per_second, before.samples_per_second)
     if not intervals:
-        return Ratio(before, after, total, throughput, efficiency, setup, no_interval="not asked for")
-    why = _why_no_interval(before) or _why_no_interval(after)
-    three_intervals = (None, None, None) if why else _intervals(before, after, in_blocks)
-    if not why and three_intervals == (None, None, None):
-        why = "the runs hold numbers out of range"
-    return Ratio(before, after, total, throughput, efficiency, setup, three_intervals, why)
+        return Ratio(before, after, total, throughput, efficiency, setup, no_interval="not requested")
+    no_interval = _why_no_interval(before) or _why_no_interval(after)
+    three_intervals = (None, None, None) if no_interval else _intervals(before, after, in_blocks)
+    if not no_interval and three_intervals == (None, None, None):
+        no_interval = "some numbers of the runs are out of range"
+    return Ratio(before, after, total, throughput, efficiency, setup, three_intervals, no_interval)
 
 
 def _seconds_per_epoch(result: Result, in_blocks: bool) -> float | None:
-    """Return the time per epoch, without setup only if both results of a ratio have it so."""
+    """Return the time per epoch. It excludes setup if the logs of both results separate setup (`in_blocks`)."""
     return result.seconds_per_epoch if in_blocks else result.seconds_over_epochs
 
 
@@ -207,7 +211,7 @@ def _over(above: float | None, below: float | None) -> float | None:
 
 
 def place(row: Result) -> tuple[int, int]:
-    """Return devices and nodes. A log without a number of nodes counts as a single node."""
+    """Return the numbers of devices and nodes. A log without a number of nodes counts as a single node."""
     return row.devices or 0, row.nodes or 1
 
 
@@ -219,7 +223,7 @@ def _why_no_interval(row: Result) -> str:
     if len(row.runs) < MINIMUM_RUNS:
         return f"too few runs {where}: {len(row.runs)}, and {MINIMUM_RUNS} are needed"
     if not row.to_target and not any(run.samples and run.train_seconds for run in row.runs):
-        return f"no run {where} has its samples counted"
+        return f"no run {where} counted its samples"
     return ""
 
 
@@ -227,8 +231,8 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
     """Return means over as many runs drawn with replacement, averaged as the score is.
 
     Returns:
-        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, NaN where they are unknown. Of runs of fixed length array
-        (RESAMPLES, 2): the sums of seconds and samples.
+        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, with NaN for unknown values. For runs of fixed length,
+        array (RESAMPLES, 2): seconds and samples.
     """
     cached: dict[tuple[int, bool], _Floats] = row.__dict__.setdefault("_resampled", {})
     if (side, in_blocks) in cached:
@@ -247,7 +251,7 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
         values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
     draws = _draws(len(runs), np.random.default_rng([SEED, side]))
-    # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
+    # runs are in order of seconds, so the fastest and the slowest runs are at the ends of sorted draws
     cached[side, in_blocks] = np.concatenate(
         [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws]
     )
@@ -286,26 +290,26 @@ def _intervals(
         return total, interval(seconds_in_epochs / epochs), interval(epochs)
 
 
-def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:
-    """Return p of the difference of two means, and the smallest p that this number of runs can give.
+def permutation_test(first: Sequence[float | None], second: Sequence[float | None]) -> tuple[float, float] | None:
+    """Return the p value of the difference of two means, and the smallest p value that this number of runs can give.
 
-    There is no result if a value is unknown, or for a single run. The test is two-sided: p is twice the smaller tail. If both
-    sides had the same distribution, every assignment of the runs to the two sides would be as likely as the observed assignment
-    (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+    The test is two-sided: p is twice the smaller tail. If both samples came from the same distribution, every assignment of the
+    runs to them would be equally likely (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+
+    Returns:
+        None if a value is unknown, or if a sample has fewer than two values.
     """
-    if None in (*one, *other) or min(len(one), len(other)) < 2:
+    if None in (*first, *second) or min(len(first), len(second)) < 2:
         return None
-    values = [[float(f"{value:.9g}") for value in side] for side in (one, other)]  # tables are rounded
+    values = [[float(f"{value:.9g}") for value in sample] for sample in (first, second)]  # tables are rounded
     if not all(map(math.isfinite, itertools.chain(*values))):
         return None
-    from scipy import stats  # half a second
+    from scipy import stats  # the import takes half a second
 
-    def first_sum(first: Any, _: Any, axis: int) -> Any:
-        return first.sum(
-            axis=axis
-        )  # grows with the difference of the means, and its rounding is small compared with it
+    def sum_of_first(sample: Any, _: Any, axis: int) -> Any:
+        return sample.sum(axis=axis)  # grows with the difference of the means, and has a smaller rounding error
 
     random = np.random.default_rng(SEED)
     options = {"vectorized": True, "n_resamples": _ASSIGNMENTS, "batch": 10_000, "random_state": random}
-    possible = min(math.comb(len(one) + len(other), len(one)), _ASSIGNMENTS + 1)
-    return float(stats.permutation_test(values, first_sum, **options).pvalue), min(1.0, 2 / possible)
+    possible = min(math.comb(len(first) + len(second), len(first)), _ASSIGNMENTS + 1)
+    return float(stats.permutation_test(values, sum_of_first, **options).pvalue), min(1.0, 2 / possible)

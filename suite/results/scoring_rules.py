@@ -1,6 +1,6 @@
-"""Scoring rules of the benchmarks: required runs, dropped runs, allowed failures, per round.
+"""Scoring rules of the benchmarks for each round: required runs, dropped runs, and allowed failures.
 
-The numbers are those of mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and `max_dropped_scores` in
+The numbers are from mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and `max_dropped_scores` in
 result_summarizer/result_summarizer.py. Only NCF changed between rounds.
 """
 
@@ -14,31 +14,31 @@ from suite.results.names import workload_name
 
 @dataclass(frozen=True)
 class ScoringRule:
-    """How the runs of a complete result become its score.
+    """Rule for the score of a complete result.
 
-    The score is the mean time of the successful runs without the `dropped_runs` fastest and the `dropped_runs` slowest ones.
-    A failed run counts as slower than every successful run, so it uses up one of the slowest runs that are dropped.
+    The score is the mean time of the successful runs without the `dropped_runs` fastest and the `dropped_runs` slowest runs.
+    A failed run counts as slower than every successful run, so it is among the slowest runs, which are dropped.
     """
 
     runs_required: int
     dropped_runs: int = 1
-    """Runs that are dropped at each end: `max_dropped_scores`."""
+    """Number of fastest runs, and of slowest runs, that are dropped: `max_dropped_scores`."""
     first_converged: int | None = None
-    """Number of successful runs, in order of their start, that enter the score. None: all runs."""
+    """Number of successful runs in the score. They are the first in order of start. None: all successful runs."""
 
     @property
     def allowed_failures(self) -> int:
-        """Failed runs that a complete result may contain. The summarizer gives no score if more runs failed."""
+        """Number of failed runs that a complete result may contain. With more failed runs, the summarizer gives no score."""
         if self.first_converged is not None:
             return self.runs_required - self.first_converged
         return self.dropped_runs
 
 
 FIRST_CONVERGED = 50
-"""NCF in v0.5: the first 50 of 100 runs that reach the target, in order of their start, are scored (v0.5 rules)."""
+"""Runs in the score of NCF in v0.5: the first 50 of 100 runs, in order of start, that reach the target (v0.5 rules)."""
 
 _RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
-    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`; result_summarizer.py: one dropped run, four of unet3d.
+    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`; result_summarizer.py: one dropped run, and four for unet3d.
     "resnet50": ScoringRule(5),
     "ssd": ScoringRule(5),
     "retinanet": ScoringRule(5),
@@ -71,14 +71,14 @@ _RULE_BY_ROUND: Mapping[tuple[str, str], ScoringRule] = {
 """Rules of rounds that differ from the rule of their benchmark."""
 
 RUNS_REQUIRED: Mapping[str, int] = {name: rule.runs_required for name, rule in _RULE_BY_BENCHMARK.items()}
-"""The suite's name of a workload to the number of runs that a result needs."""
+"""Name of a workload in the suite to the number of runs that a result needs."""
 
 
 def find_scoring_rule(benchmark: str, round_name: str = "") -> ScoringRule | None:
-    """Return the rule of a benchmark in a round, or None for a benchmark without rules.
+    """Return the rule of a benchmark in a round, or None for an unknown benchmark.
 
     Args:
-        benchmark: Name of the benchmark in logs of the rounds, or the suite's name of the workload.
+        benchmark: Name of the benchmark in logs of the rounds, or name of the workload in the suite.
         round_name: Round such as `v4.0`. A round without a special rule has the rule of the benchmark.
     """
     workload = workload_name(benchmark)

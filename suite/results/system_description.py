@@ -1,6 +1,6 @@
 """System descriptions of submissions: `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and `entry.json` (v0.5).
 
-The files are untrusted. Every value is optional, sizes are bounded, and no content raises an exception.
+The files come from submitters. Every value is optional, sizes are limited, and values of a wrong type are unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIVISIONS = ("closed", "open")
 
 @dataclass(frozen=True)
 class SystemDescription:
-    """Submitter, division, framework, and hardware of one system. Empty strings and None are unknown values."""
+    """Submitter, division, framework, and hardware of a system. Empty strings and None are unknown values."""
 
     submitter: str = ""
     division: str = ""
@@ -38,13 +38,12 @@ class SystemDescription:
 
 
 def read_json_object(path: Path) -> Mapping[str, Json]:
-    """Return the object in a small JSON file. Raises ValueError (one line) if the file cannot be used."""
+    """Return the object in a small JSON file. Raises ValueError with a single line if the file cannot be used."""
     try:
         value = files.read_json(path, _MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{path}: expected a JSON object, {clean(str(error).removeprefix(f'{path}: '), 120)}"
-        ) from None
+        reason = clean(str(error).removeprefix(f"{path}: "), 120)
+        raise ValueError(f"{path}: expected a JSON object ({reason})") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got a {type(value).__name__}")
     return value
@@ -64,12 +63,12 @@ def find_description(submitter_folder: Path | None, system_folder: Path) -> Path
 
 
 def read_description(path: Path) -> SystemDescription:
-    """Return the description in a file. Raises ValueError (one line) if the file is not a JSON object."""
+    """Return the description in a file. Raises ValueError with a single line if the file is not a JSON object."""
     return parse_description(read_json_object(path))
 
 
 def parse_description(value: Mapping[str, Json]) -> SystemDescription:
-    """Return the description in a JSON object; values of a wrong type are unknown."""
+    """Return the description in a JSON object. Values of a wrong type are unknown."""
     node_list = value.get("nodes")
     nodes = [node for node in node_list if isinstance(node, dict)] if isinstance(node_list, list) else []
     if nodes:  # entry.json of v0.5
@@ -92,11 +91,11 @@ def parse_description(value: Mapping[str, Json]) -> SystemDescription:
 
 
 def _string(value: Mapping[str, Json], key: str) -> str:
-    text = value.get(key)
-    return clean(text) if isinstance(text, str) else ""
+    string = value.get(key)
+    return clean(string) if isinstance(string, str) else ""
 
 
 def _count(value: Json) -> int:
-    """Return a count, which may be a string such as `8` or `1.0`; 0 for anything else."""
-    text = str(value).strip().removesuffix(".0")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
+    """Return a count, which may be a string such as `8` or `1.0`. Return 0 for all other values."""
+    digits = str(value).strip().removesuffix(".0")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 8 else 0

@@ -1,4 +1,4 @@
-"""Reads logs compressed with gzip, bzip2 or xz as a stream of bounded length, and names further formats."""
+"""Reads logs compressed with gzip, bzip2, or xz as a stream of limited length, and recognizes further formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, cast
 
 MAX_DECOMPRESSED_BYTES = 1 << 28
-"""A small file may decompress to any length."""
+"""Limit of the decompressed length. A small file may decompress to any length."""
 _OPENERS: Mapping[str, Callable[[BinaryIO], object]] = {
     "gzip": lambda stream: gzip.GzipFile(fileobj=stream),
     "bzip2": bz2.BZ2File,
@@ -61,10 +61,10 @@ def compression_of(head: bytes) -> str:
 
 
 def is_read(compression: str) -> bool:
-    """Return True if files of this compression can be read here."""
+    """Check whether the suite reads files of this compression."""
     return compression in _OPENERS
 
 
 def not_read_text(compression: str) -> str:
-    """Return the message on a file of a compression that the suite does not read."""
+    """Return the message for a file whose compression the suite does not read."""
     return f"a file compressed with {compression}, which the suite does not read. Run: {_COMMANDS[compression]}"

@@ -25,11 +25,11 @@ class Event(NamedTuple):
     value: Json
     metadata: Mapping[str, Json]
     mark: int
-    """Hash of the record's text from its token on. Two records with the same text are one record that was written twice."""
+    """Hash of the text of the record, from its token on. Records with equal texts are repeats of a single record."""
     benchmark: str = ""
     """Benchmark in the record itself (v0.5 and dated lines only)."""
     remarks: tuple[Remark, ...] = ()
-    """Everything that was tolerated to read the record."""
+    """Deviations from the format that were tolerated to read the record."""
 
 
 class ProblemKind(enum.Enum):
@@ -60,7 +60,7 @@ class ProblemCode(enum.Enum):
     UNREADABLE_RECORD = enum.auto()
     UNKNOWN_FORM = enum.auto()
     REST_OF_LINE = enum.auto()
-    """The reader stopped after ten unreadable records in one line."""
+    """The reader stopped after ten unreadable records in a line."""
     TEXT_AFTER_RECORD = enum.auto()
     INCOMPLETE_LINE = enum.auto()
     """The last line cannot be read and does not end: it was cut off, or is still being written."""
@@ -115,26 +115,26 @@ _NOTES = frozenset(
     }
 )
 CHECKER_READS = frozenset({ProblemCode.NO_TIME, ProblemCode.TIME_AS_TEXT, ProblemCode.LATIN_1})
-"""Remarks on what mlperf-logging's checker tolerates in a record too. Everything else must be JSON by the rules."""
+"""Remarks on defects of records that the checker of mlperf-logging tolerates too."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something in a file that cannot be read, does not fit, or was read by leniency."""
+    """Defect of a file: it cannot be read, contradicts itself, or differs from the format of logs but was read."""
 
     line: int
     """Line in the file, from 1; 0: the file as a whole."""
     code: ProblemCode
     text: str
     checker_reads: bool = False
-    """True if mlperf-logging's checker also reads the line, or skips it: no reason to refuse the log."""
+    """True if the checker of mlperf-logging also reads the line, or skips it, and so does not refuse the log."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
 
 
 class Remark(NamedTuple):
-    """Something that was tolerated to read a record."""
+    """A deviation from the format that was tolerated to read a record."""
 
     code: ProblemCode
     text: str
@@ -156,7 +156,7 @@ class Remarks:
         self.add_all(line, (Remark(code, text),))
 
     def add_all(self, line: int, remarks: tuple[Remark, ...]) -> None:
-        """Add the remarks on one record. Beyond 100 different remarks, which quote the log then, new remarks are left out."""
+        """Add the remarks on a record. After 100 different remarks, new remarks are left out."""
         if remarks in self.lines or len(self.lines) < 100:
             first, count, _ = self.lines.get(remarks, (line, 0, line))
             self.lines[remarks] = (first, count + 1, line)
@@ -184,7 +184,7 @@ def without_repeats(events: Iterable[Event]) -> list[Event]:
     return list(unique.values())
 
 
-_MOST_DIGITS = 64
+_MAX_DIGITS = 64
 """Maximum length of a number. A longer number would take minutes to print."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
@@ -192,7 +192,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 def number(value: Json) -> float | None:
     """Return a value as a finite number, if it is a number. A string may hold the number."""
     kind = type(value)
-    if kind is str and len(value) < _MOST_DIGITS and _NUMBER.fullmatch(value.strip()):
+    if kind is str and len(value) < _MAX_DIGITS and _NUMBER.fullmatch(value.strip()):
         value, kind = float(value), float
     if kind is not int and kind is not float:  # bool is excluded
         return None
@@ -214,7 +214,7 @@ def not_finite(value: Json) -> float | None:
 
 def whole_number(value: Json) -> int | None:
     """Return a value as an exact integer, if it is an integer. A log may have it as a string or as 4096.0."""
-    if isinstance(value, str) and len(value) < _MOST_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
+    if isinstance(value, str) and len(value) < _MAX_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
         return int(value)
     if type(value) is int:
         return value

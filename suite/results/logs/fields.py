@@ -1,4 +1,4 @@
-"""Parses `suite_run` field by field: a value of the wrong type is a problem, not a crash."""
+"""Parses the fields of `suite_run`. A value of a wrong type is a problem in the record and raises no exception."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _deviations(value: Json) -> tuple[Deviation, ...] | None:
 
 
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
-    "str": ("text", lambda value: value if isinstance(value, str) else None),
-    "int": ("a whole number", lambda value: None if isinstance(value, str) else whole_number(value)),
-    "tuple[str, ...]": ("a list of texts", _texts),
+    "str": ("a string", lambda value: value if isinstance(value, str) else None),
+    "int": ("an integer", lambda value: None if isinstance(value, str) else whole_number(value)),
+    "tuple[str, ...]": ("a list of strings", _texts),
     "tuple[Label, ...]": ("a list of labels", _labels),
     "tuple[Deviation, ...]": ("a list of deviations", _deviations),
     "Mapping[str, float]": ("an object of numbers", _numbers),
-    "Mapping[str, str]": ("an object of texts", _named_texts),
+    "Mapping[str, str]": ("an object of strings", _named_texts),
 }
 """Type of a field of RunSettings to its name and its reader. A reader returns None for a value of a different type."""
 
@@ -61,13 +61,14 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
         return RunSettings()
     values: dict[str, object] = {}
     for item in fields(RunSettings):
-        if (given := event.value.get(item.name)) is None:
+        logged = event.value.get(item.name)
+        if logged is None:
             continue
-        words, reader = _READERS[str(item.type).removesuffix(" | None")]
-        value = reader(given)
+        type_name, reader = _READERS[str(item.type).removesuffix(" | None")]
+        value = reader(logged)
         odd = odd_value(item.name, value, event.line) if isinstance(value, int) else None
         if value is None:
-            odd = Problem(event.line, ProblemCode.SETTING, f"suite_run: {item.name} is not {words}")
+            odd = Problem(event.line, ProblemCode.SETTING, f"suite_run: {item.name} is not {type_name}")
         if odd is None:
             values[item.name] = value
         else:
@@ -82,11 +83,11 @@ def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
         settings: Settings of the `suite_run` line.
         value: Value of the `suite_open` line.
     """
-    stated = value if isinstance(value, dict) else {}
-    reasons = stated.get("reasons")
+    content = value if isinstance(value, dict) else {}
+    reasons = content.get("reasons")
     texts = [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
     texts = texts or ["a suite_open line without reasons"]
-    facts = _deviations(stated.get("deviation_facts")) or ()
+    facts = _deviations(content.get("deviation_facts")) or ()
     added = facts if len(facts) == len(texts) else tuple(map(deviation_of_text, texts))
     return replace(
         settings,

@@ -1,4 +1,4 @@
-"""Decides which keys of a log are hyperparameters, by the rules of the rounds."""
+"""Keys of a log that are hyperparameters according to the rules of the rounds, and keys with other meanings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 STRUCTURAL = frozenset(
     {
-        *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
-        *(f"suite_{what}" for what in ("run", "condition", "step_times", "staleness", "all_reduce", "gradients")),
+        *(f"submission_{name}" for name in ("benchmark", "org", "division", "status", "platform")),
+        *(f"suite_{name}" for name in ("run", "condition", "step_times", "staleness", "all_reduce", "gradients")),
         "suite_checkpoint", "suite_continued",
         *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
         "cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats",

@@ -1,4 +1,4 @@
-"""Limits of values in logs. They are wide enough for every honest run: a value outside shows a broken or forged log."""
+"""Limits of values in logs. All real runs are within them, so a value outside shows a broken or forged log."""
 
 from __future__ import annotations
 

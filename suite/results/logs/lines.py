@@ -58,11 +58,13 @@ def read_file(path: Path) -> LogFile:
     """
     try:
         with files.open_stream(path) as stream:
-            if (size := os.fstat(stream.fileno()).st_size) > MAX_BYTES:
+            size = os.fstat(stream.fileno()).st_size
+            if size > MAX_BYTES:
                 raise OSError(f"it has {size:,} bytes, and a log has at most {MAX_BYTES:,}")
             return _read(stream)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror or error}). Give the path of a log file") from error
+        reason = error.strerror or error
+        raise ValueError(f"{path}: cannot be read ({reason}). Set the path of a log file") from error
 
 
 def _read(stream: BinaryIO) -> LogFile:
@@ -131,9 +133,8 @@ def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Itera
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
     while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
         size -= len(block)
-        yield (
-            decoder.decode(block).encode("utf-8", "replace") if decoder else block
-        )  # a block may end inside a character
+        # the decoder keeps the beginning of a character that continues in the next block
+        yield decoder.decode(block).encode("utf-8", "replace") if decoder else block
 
 
 def may_be_log(path: Path) -> bool:
@@ -168,7 +169,7 @@ def _utf16_encoding(block: bytes) -> str:
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield each line that has one of LINE_MARKS, or is too long for a record: its number, its bytes, whether it ends.
+    """Yield number, bytes, and whether it ends, for each line that contains a LINE_MARK or is too long for a record.
 
     Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is skipped.
     """

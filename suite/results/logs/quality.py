@@ -36,7 +36,7 @@ class Evaluations:
     last_quality: Mapping[str, float] = field(default_factory=dict)
     """Quality of the last evaluation, also if it is not finite: NaN after a diverged run."""
     logged: bool = False
-    """True if the log has an evaluation with a number, also outside the run. Some benchmarks evaluate after `run_stop`."""
+    """True if the log has an evaluation with a number, even outside the run. Some benchmarks evaluate after `run_stop`."""
     reached: int | None = None
     """Number (from 0) of the first evaluation that reaches every target."""
 
@@ -95,7 +95,7 @@ def read_evaluations(
 
 
 def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[str, float]) -> str:
-    """Return the remark on an evaluation without a number, or with a number that is not finite. Else it is empty."""
+    """Return the remark on an evaluation without a finite number; empty if all numbers are finite."""
     if not quality or event.value is None:
         return "eval_accuracy holds no number"
     if len(finite) == len(quality):
@@ -126,7 +126,7 @@ def first_that_meets(
 
 
 def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], benchmark: str) -> bool:
-    """Return True if a quality that meets all targets meets a target only after rounding to float32."""
+    """Check whether a quality that meets all targets meets a target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
         if value > target if improves_as_it_falls(metric, benchmark) else value < target:

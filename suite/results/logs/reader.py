@@ -1,4 +1,4 @@
-"""Reads a log into a `RunRecord`: a log of this suite strictly (`own`), and a foreign log with inference (`foreign`)."""
+"""Reads a log into a `RunRecord`. `own` reads logs of this suite strictly, and `foreign` infers values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ def read(path: str | Path) -> RunRecord:
     Raises:
         ValueError: The file cannot be opened. No content raises.
     """
-    file = read_file(path := Path(path))
-    return interpret(path, vars(file).pop("events"), file.problems, file.digest)  # the events are freed on the way
+    path = Path(path)
+    file = read_file(path)
+    return interpret(
+        path, vars(file).pop("events"), file.problems, file.digest
+    )  # so that the reader can free the events
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> RunRecord:

@@ -98,13 +98,15 @@ def _of_machine(file: Path) -> RecordedTelemetry | None:
     return RecordedTelemetry(tuple(second for second, _ in rows), series)
 
 
-def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the value nearest in time to each of `wanted`. Both lists ascend. A distant value counts as missing."""
+def _at(times: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Return the value nearest to each of `times`. Both lists of times ascend. Distant values are None."""
     sampled = []
-    for second in wanted:
-        after = bisect.bisect_left(seconds, second)
-        near = min(range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda at: abs(seconds[at] - second))
-        sampled.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
+    for time in times:
+        after = bisect.bisect_left(seconds, time)
+        nearest = min(
+            range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda index: abs(seconds[index] - time)
+        )
+        sampled.append(values[nearest] if values and abs(seconds[nearest] - time) <= APART_SECONDS else None)
     return tuple(sampled)
 
 

@@ -26,12 +26,12 @@ def first_of_each_key(events: Sequence[Event]) -> dict[str, Event]:
 
 
 def text_or_empty(value: Json) -> str:
-    """Return a string as it is, and an empty string for anything else."""
+    """Return a string unchanged, and an empty string for all other values."""
     return value if isinstance(value, str) else ""
 
 
 def object_or_empty(value: Json) -> Mapping[str, Json]:
-    """Return an object as it is, and an empty mapping for anything else."""
+    """Return an object unchanged, and an empty mapping for all other values."""
     return value if isinstance(value, dict) else {}
 
 
@@ -48,7 +48,7 @@ def plain_values(first: Mapping[str, Event]) -> dict[str, Json]:
 
 
 def _is_plain(value: Json) -> bool:
-    """Return True for a number, a string of at most 1,000 characters, or a list of at most 64 of them."""
+    """Check for a number, a string of at most 1,000 characters, or a list of at most 64 of these."""
     items = value if isinstance(value, list) else [value]
     return len(items) <= 64 and all(
         isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000) for item in items
@@ -58,7 +58,10 @@ def _is_plain(value: Json) -> bool:
 def described_run(
     path: Path, log_format: str, first: Mapping[str, Event], digest: str, benchmark: str = ""
 ) -> RunRecord:
-    """Return a record with the identity and the plain values of a run. `benchmark`: its name if no record states it."""
+    """Return a record with the identity and the plain values of a run.
+
+    `benchmark` is the name of the benchmark if the log does not contain it.
+    """
 
     def text(key: str) -> str:
         return text_or_empty(first[key].value) if key in first else ""
@@ -92,9 +95,9 @@ def with_result(
 
 
 def read_seed(event: Event | None, problems: list[Problem]) -> int | None:
-    """Return the seed as the integer that it is.
+    """Return the seed as an integer.
 
-    Further values are problems, except null and the string "none", which Google's logs hold.
+    All other values are problems, except null and the string "none", which logs of Google contain.
     """
     if event is None or event.value in (None, "none", "None"):
         return None
@@ -102,7 +105,7 @@ def read_seed(event: Event | None, problems: list[Problem]) -> int | None:
     if seed is not None and abs(seed) < 2**64:  # no framework accepts a longer seed
         return seed
     shown = clean(str(event.value), 40)
-    text = f"{event.key} is not a whole number below 2^64: {shown}"
+    text = f"{event.key} is not an integer below 2^64: {shown}"
     problems.append(Problem(event.line, ProblemCode.SEED, text))
     return None
 

@@ -1,1 +1,1 @@
-"""How views look: one renderer of tables for terminals, Markdown and pages; CSV, JSON and parquet; figures."""
+"""Renders views as Markdown, CSV, JSON, Parquet, and HTML pages with figures."""

@@ -1,4 +1,7 @@
-"""All-reduces: time and bandwidths over size, and the link that they fit. Such runs do not train and have no other table."""
+"""All-reduces: time and bandwidth over size, and the link that is fitted to them.
+
+These runs train nothing, so that no other table contains them.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,37 @@ from suite.results.views.section import Section, SectionKind, own_labels, with_e
 
 TITLE = "All-reduce"
 DEFINITIONS = (
-    "Time: median of the timed all-reduces of a size. As nccl-tests define them: algorithm bandwidth is bytes / time, bus "
-    "bandwidth that × 2 (n − 1) / n for n devices. Fit: time = 2 (n − 1) · α + 2 (n − 1) / n · bytes / B, the ring's."
+    "Time is the median of the timed all-reduces of a size. Bandwidths are defined as in nccl-tests: the algorithm bandwidth "
+    "is bytes / time, and the bus bandwidth is the algorithm bandwidth × 2 (n − 1) / n for n devices. The fit is the time of a "
+    "ring: time = 2 (n − 1) · α + 2 (n − 1) / n · bytes / B."
 )
 
 
 def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
-    """Return a section with a line for each result and size, and the links and fits below. Empty without all-reduces."""
-    measured = [row for row in results if row.all_reduces]
+    """Return the section with a line for each result and size, and the fitted links; empty without all-reduces."""
+    measured = [result for result in results if result.all_reduces]
     if not measured:
         return []
     names = row_names(measured)
-    shared = ", ".join(shared_labels(measured))
     lines = [
         {
             "run": name,
-            "size_bytes": one.size_bytes,
-            "microseconds": one.median_seconds * 1e6,
-            "mean_microseconds": one.mean_seconds * 1e6,
-            "algorithm GB/s": one.size_bytes / one.median_seconds / 1e9,
-            "bus GB/s": bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) / 1e9,
-            "notes": own,
+            "size_bytes": size.size_bytes,
+            "microseconds": size.median_seconds * 1e6,
+            "mean_microseconds": size.mean_seconds * 1e6,
+            "algorithm GB/s": size.size_bytes / size.median_seconds / 1e9,
+            "bus GB/s": bus_bandwidth(size.size_bytes, size.median_seconds, times.devices) / 1e9,
+            "notes": labels,
         }
-        for row, name, own in zip(measured, names, own_labels(measured), strict=True)
-        for sums in row.all_reduces
-        for one in sums.sizes
+        for result, name, labels in zip(measured, names, own_labels(measured), strict=True)
+        for times in result.all_reduces
+        for size in times.sizes
     ]
-    above = DEFINITIONS + (f" Labels: {shared}." if shared else "")
+    shared = ", ".join(shared_labels(measured))
+    above = f"{DEFINITIONS} Labels: {shared}." if shared else DEFINITIONS
     below = tuple(
-        f"{name}: {link_text(fit_link(row.all_reduces))}; {_links(row)}"
-        for row, name in zip(measured, names, strict=True)
+        f"{name}: {link_text(fit_link(result.all_reduces))}. {_links(result)}."
+        for result, name in zip(measured, names, strict=True)
     )
     return [
         Section(
@@ -59,25 +63,28 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
 
 
 def row_names(measured: Sequence[Result]) -> list[str]:
-    """Return the names of results, `pytorch, 2 devices, fp32, dgx1`, with the settings in which equal names differ."""
-    plain = [
-        ", ".join(text for text in (row.framework, f"{row.devices} devices", row.precision, row.system) if text)
-        + (f", {row.nodes} nodes" if (row.nodes or 1) > 1 else "")
-        for row in measured
-    ]
-    return list(map(clean, named_apart(measured, plain)))
+    """Return names such as `pytorch, 2 devices, fp32, dgx1`. Equal names get the settings in which their results differ."""
+    names = []
+    for result in measured:
+        parts = [result.framework, f"{result.devices} devices", result.precision, result.system]
+        if (result.nodes or 1) > 1:
+            parts.append(f"{result.nodes} nodes")
+        names.append(", ".join(filter(None, parts)))
+    return list(map(clean, named_apart(measured, names)))
 
 
-def _links(row: Result) -> str:
-    links = [shown_link(run.record.path.parent, row.device, row.devices or 0) for run in row.runs if run.record]
-    shown = clean("; ".join(dict.fromkeys(text for text in links if text)), 80)
-    return f"requested link: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"
+def _links(result: Result) -> str:
+    """Return the setting `link`, and the links in the `topology.json` of the runs."""
+    records = [run.record for run in result.runs if run.record is not None]
+    links = [shown_link(record.path.parent, result.device, result.devices or 0) for record in records]
+    found = clean("; ".join(dict.fromkeys(link for link in links if link)), 80)
+    return f"Setting: link={clean(result.link, 20)}. Links in topology.json: {found or 'none'}"
 
 
 def link_text(fit: LinkFit | None) -> str:
-    """Return a fitted link as text: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s. Largest deviation: 31 %`."""
+    """Return a fit as text: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s, largest deviation 31 %`."""
     if fit is None:
-        return "no line fits"
+        return "no fit"
     alpha = with_error(fit.alpha_seconds, fit.alpha_error, 1e6)
     link = with_error(fit.bytes_per_second, fit.bandwidth_error, 1e-9)
-    return f"α {alpha} µs, B {link} GB/s; no size is further off than {fit.largest_deviation * 100:.0f} %"
+    return f"α {alpha} µs, B {link} GB/s, largest deviation {fit.largest_deviation * 100:.0f} %"

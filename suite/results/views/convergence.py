@@ -1,7 +1,7 @@
 """Convergence: comparison of the epochs to target with published runs of the same workload, target, and batch.
 
 The computation follows the reference convergence points (RCP) of the rules, as mlperf-logging 4.1.68 implements them in
-rcp_checker/rcp_checker.py: olympic means, a one-sided t-test at p = 0.05 that uses the spread of the reference runs for both
+rcp_checker/rcp_checker.py. It uses olympic means, a one-sided t-test at p = 0.05 with the spread of the reference runs for both
 sets of runs, and linear interpolation between neighboring batch sizes. Two things differ: the reference points are the
 published runs, and no reference point is pruned.
 """
@@ -61,7 +61,7 @@ class Convergence:
     epochs: float | None = None
     """Olympic mean over the runs of the result."""
     reference: Point | None = None
-    """None: no published run can be compared."""
+    """Reference point of the comparison. None without comparable published runs."""
     fewest_acceptable: float | None = None
     """The result is suspiciously fast below this mean."""
     most_expected: float | None = None
@@ -101,8 +101,8 @@ def judge(result: Result, reference: Point) -> Convergence:
     mean, retained = _olympic_mean(epochs)
     low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
     if low is None:
-        why = f"the spread of {reference.runs} published run(s) and {len(result.runs)} run(s) of the result is unknown"
-        return Convergence(result, ConvergenceVerdict.NOT_JUDGED, why, mean, reference)
+        reason = f"too few runs for a spread: {reference.runs} published, and {len(result.runs)} of the result"
+        return Convergence(result, ConvergenceVerdict.NOT_JUDGED, reason, mean, reference)
     high = 2 * reference.mean - low
     if mean < low:
         verdict = ConvergenceVerdict.SUSPICIOUSLY_FAST
@@ -162,7 +162,7 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
         raise NoReferenceError("the global batch size is unknown")
     pool = [candidate for candidate in published if _is_reference_of(candidate, result)]
     if not pool:
-        raise NoReferenceError(f"no published run of {result.workload} to this target under the same rules")
+        raise NoReferenceError(f"no published run of {result.workload} has this target and the same rules")
     same_round = [candidate for candidate in pool if candidate.round == result.rules]
     points: list[Point] = []
     for candidates in (same_round, pool):
@@ -171,7 +171,7 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
         if point is not None:
             return point
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / batch)))[:2]
-    listed = "; ".join(f"{point.batch:,} ({point.mean:.4g} epochs, {point.runs} runs)" for point in nearest)
+    listed = ", ".join(f"{point.batch:,} ({point.mean:.4g} epochs, {point.runs} runs)" for point in nearest)
     text = f"global batch {batch:,} is outside of the batches of published runs of {result.workload}"
     raise NoReferenceError(f"{text}. Nearest: {listed}" if listed else f"{text}, except the runs of this result")
 
@@ -188,7 +188,7 @@ def _is_reference_of(candidate: Result, result: Result) -> bool:
         and candidate.division != "open"
         and bool(candidate.batch_size_global)
         and not candidate.single_figure
-        and ("token" in candidate.batch_unit) == ("token" in result.batch_unit)  # all other units are samples
+        and ("token" in candidate.batch_unit) == ("token" in result.batch_unit)  # tokens, or samples
         and round_like(candidate.rules) is round_like(result.rules)
         and bool(same_targets(result.targets, candidate.targets, result.workload))
     )

@@ -36,10 +36,11 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
     measured = [result for result in members if figure(result) is not None]
     if not measured:
         count = sum(len(result.attempts) for result in members)
-        runs = f"none of {count:,} runs" if count > 1 else "the run did not"
-        goal = "reach the target" if first.to_target else "finish"
-        goal = goal if count <= 1 else {"reach the target": "reached the target", "finish": "finished"}[goal]
-        return f"{title} ({_kind(first, labels(first))}): {runs} {goal}."
+        if count > 1:
+            outcome = f"none of {count:,} runs {'reached the target' if first.to_target else 'finished'}"
+        else:
+            outcome = f"the run did not {'reach the target' if first.to_target else 'finish'}"
+        return f"{title} ({_kind(first, labels(first))}): {outcome}."
     series, best, fastest_of_frameworks, candidates = _selected(measured, first.to_target)
     compared = _compared(series, best)
     shared = shared_labels((best, *fastest_of_frameworks, *compared))
@@ -66,16 +67,17 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
 def _selected(
     measured: Sequence[Result], to_target: bool
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
-    """Return the series of a headline, its best result, the best results per remaining framework, and all candidates.
+    """Return the series of a headline, its best result, the best results of further frameworks, and all candidates.
 
     The series has the hardest target. Throughputs measure different work on different systems, so each framework and system is
     represented by a single series.
     """
-    every = all_series(measured)
+    all_candidates = all_series(measured)
     if not to_target:
-        every = [chosen(alike) for alike in grouped(every, lambda series: place_of(series.fewest)).values()]
-    hardest = max(hardness(series.fewest) for series in every)
-    candidates = [series for series in every if hardness(series.fewest) == hardest]
+        by_place = grouped(all_candidates, lambda series: place_of(series.fewest))
+        all_candidates = [chosen(members) for members in by_place.values()]
+    hardest = max(hardness(series.fewest) for series in all_candidates)
+    candidates = [series for series in all_candidates if hardness(series.fewest) == hardest]
     pairs = [(series, result) for series in candidates for result in series]
     series, best = min(pairs, key=lambda pair: _rank(pair[1]))
     comparable = [
@@ -96,19 +98,19 @@ def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> s
 
 
 def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
-    """Return the result that the best result is compared with: the baseline, or the next one if the baseline is the best."""
+    """Return the result to compare the best result with: the baseline, or the next result if the baseline is the best."""
     return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
 
 
 def _speedup(series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]) -> list[str]:
     """Return how much faster the best result is than the baseline, or how a further result compares with the baseline."""
     sentences = []
-    for other in compared:
+    for result in compared:
         is_baseline = best.key == series.baseline.key
-        speedup = series.speedup(other if is_baseline else best)
+        speedup = series.speedup(result if is_baseline else best)
         if speedup is None or speedup.value is None:
             continue
-        where = f"{devices_text(other.devices or 0, other.nodes)}{_labels(other, shared)}"
+        where = f"{devices_text(result.devices or 0, result.nodes)}{_labels(result, shared)}"
         times = times_text(speedup.value)
         sentences.append(f"On {where} it is {times}" if is_baseline else f"That is {times} than on {where}")
         if times == AS_FAST:

@@ -1,4 +1,4 @@
-"""Commands to run next: they repeat a result with the settings in its `run.json`, or resume interrupted runs."""
+"""Commands to run next. They repeat a result with the settings in its `run.json`, or resume interrupted runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
 
 RESUMABLE = ("interrupted", "hung", "rank_died")
-"""Status of runs that ended early for a reason outside of the training."""
+"""Status of runs that ended early, for a reason outside of the training."""
 _REPLACED_KEYS = ("gpus", "output", "resume", "runs")
 """Keys that a command for a new measurement sets anew, or leaves at their defaults."""
 
@@ -41,15 +41,16 @@ def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
 
 
 def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the sentence and the command that resume the interrupted ones among `runs`, for each output folder."""
+    """Return a sentence with the command that resumes the interrupted runs, for each output folder."""
     folders = dict.fromkeys(
-        Path(row.path).absolute().parents[1 if Path(row.path).is_dir() else 2]
-        for row in runs
-        if row.status in RESUMABLE and _is_run_of_the_suite(Path(row.path))
+        Path(run.path).absolute().parents[1 if Path(run.path).is_dir() else 2]
+        for run in runs
+        if run.status in RESUMABLE and _is_run_of_the_suite(Path(run.path))
     )
     commands = [f"python run_suite.py {shlex.join(['resume=true', f'output={folder}'])}" for folder in folders]
     return tuple(f"To resume the interrupted runs, run: {clean(command, 1000)}" for command in commands)
 
 
 def _is_run_of_the_suite(path: Path) -> bool:
+    """Check whether the folder of a log, or the folder at `path`, has a `run.json`."""
     return ((path if path.is_dir() else path.parent) / RUN_FILE).is_file()

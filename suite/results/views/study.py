@@ -1,4 +1,4 @@
-"""Studies among runs: a table with a line for each cell of a study, and the reason if a cell has no result."""
+"""Studies: a table with a line for each cell of a study. A cell without a result has the reason."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ from suite.results.views.study_columns import (
 from workloads.api import Json
 
 _MAX_CELLS = 2_000
-"""Number of cells of a study that are read."""
+"""Maximum number of cells of a study."""
 _MAX_KEYS = 40
-"""Number of keys of a cell that are read."""
-SMALL = "Small version of the study (study.size=ci): it shows that the study runs. Its figures are not those of the article."
+"""Maximum number of keys of a cell."""
+SMALL = (
+    "This is the small version of the study (study.size=ci). It shows that the study runs. Its numbers cannot be compared with "
+    "those of the full study."
+)
 _OUTCOME_TEXTS = {"–": "not possible"}
 
 
@@ -67,11 +70,11 @@ class StudyResult:
 
 
 def studies(runs: Sequence[Run]) -> list[StudyResult]:
-    """Return the studies that the runs belong to. The folder of a run decides, with the plan files in that folder."""
+    """Return the studies of runs. The study of a run follows from the plan files in the output folder of its job."""
     jobs_of_folders: dict[Path, dict[str, list[Run]]] = {}
     for run in runs:
-        is_own = run.source is not None and not run.published and (run.profile or run.record is None)
-        if is_own:
+        is_run_of_suite = run.source is not None and not run.published and (run.profile or run.record is None)
+        if is_run_of_suite:
             job = _job_folder(run)
             jobs_of_folders.setdefault(job.parent, {}).setdefault(job.name, []).append(run)
     found = []
@@ -91,7 +94,7 @@ def _job_folder(run: Run) -> Path:
 
 def _study_result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run]], folder: Path) -> StudyResult:
     cells = _cells(plan)
-    for job, members in jobs.items():  # jobs whose plan was lost, or that an earlier command wrote to the same folder
+    for job, members in jobs.items():  # jobs without a plan file, or of an earlier command with the same output folder
         logged_values = next((run.study_cell for run in members if run.study == name), None)
         if logged_values is not None and job not in cells:
             pairs = [text.partition("=")[::2] for text in logged_values]
@@ -116,7 +119,7 @@ def _mapping(plan: Mapping[str, Json], key: str) -> Mapping[str, Json]:
 
 
 def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyLine, ...]:
-    """Return the lines with notes on labels and settings that not all results have, except the keys of the study."""
+    """Return the lines with notes on labels and settings that only some results have. Keys of the study are no notes."""
     results = [line.result for line in lines if line.result is not None]
     labels = own_labels(results)
     settings = settings_difference(results, *keys).without_derived().labels(exceptions=True)
@@ -138,7 +141,7 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 
 
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
-    """Return the values of a cell by key. A key with the name of a column is left out, because it would hide the column."""
+    """Return the values of a cell by key. Keys with the name of a column are skipped, because they would hide the column."""
     cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MAX_KEYS]}
     return {key: text for key, text in cleaned.items() if key not in (*STUDY_COLUMNS, "status", "notes")}
 
@@ -159,16 +162,16 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) ->
 
 
 def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]:
-    """Return a section for each study. Titles that are equal get the folders of their studies."""
+    """Return a section for each study. If titles are equal, they also contain the folders of the studies."""
     results = studies(runs)
-    sections = [study_section(result, prices) for result in results]
-    if len({section.title for section in sections}) == len(sections):
-        return sections
+    sections_of_studies = [study_section(result, prices) for result in results]
+    if len({section.title for section in sections_of_studies}) == len(sections_of_studies):
+        return sections_of_studies
     base = os.path.commonpath([result.folder for result in results])
     folders = shortened([clean(os.path.relpath(result.folder, base), 300) for result in results], 60)
     return [
         replace(section, title=f"{section.title}, in {folder}")
-        for section, folder in zip(sections, folders, strict=True)
+        for section, folder in zip(sections_of_studies, folders, strict=True)
     ]
 
 
@@ -207,7 +210,7 @@ def _sentences_below(study: StudyResult) -> list[str]:
     records = [run.record for result in study.results for run in result.runs if run.record is not None]
     instruments = sorted({record.step_times_by for record in records} - {""})
     if instruments:
-        sentences.append(f"Each step was timed separately, with {clean(' or '.join(instruments), 120)}.")
+        sentences.append(f"Each step was timed separately with {clean(' or '.join(instruments), 120)}.")
     return sentences
 
 
@@ -248,5 +251,5 @@ def _fit_text(name: str, fit: StepFit) -> str:
     label = f"{clean(name, 60)}: " if name else ""
     text = f"{label}step = {constant} ms + {slope} ms × samples per device"
     if fit.t0_error is None:
-        return f"{text} (two points, no error known)"
+        return f"{text}. Two points give no standard error."
     return f"{text}. Largest deviation: {100 * fit.largest_deviation:.1f} %."

@@ -27,16 +27,16 @@ _COST_COLUMNS = ("cost", "cost/million")
 
 @dataclass(frozen=True)
 class StudyLine:
-    """A line of a study's table: the values of the study's keys, and the result that was measured with them."""
+    """A line of the table of a study: the values of the keys, and the result with these values."""
 
     values: Mapping[str, str]
-    """Key of the study to its value, in order of the keys."""
+    """Key of the study to its value, in the order of the keys."""
     result: Result | None
     """Missing if all runs failed."""
     outcome: str = "measured"
     """`measured`, `OOM`, `–` (not possible), `not run`, or the status of the run."""
     notes: tuple[str, ...] = ()
-    """Why the line has no result; or labels and settings that not all lines have."""
+    """Reason for the missing result, or labels and settings that only some lines have."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StudyContext:
     prices: Prices | None = None
 
     def series_of(self, result: Result) -> Series[Result] | None:
-        """Return the series that a result belongs to; None for a result without a time and without a throughput."""
+        """Return the series of a result; None for a result without a time and a throughput."""
         return self._series.get(result.key)
 
     @functools.cached_property
@@ -55,12 +55,12 @@ class StudyContext:
         results = [line.result for line in self.lines if line.result is not None]
         return {result.key: series for series in all_series(results) for result in series}
 
-    def lines_like(self, line: StudyLine, *keys: str) -> Iterator[Result]:
-        """Yield the results of the lines that have the same values as `line`, except those of `keys`."""
+    def similar_results(self, line: StudyLine, *keys: str) -> Iterator[Result]:
+        """Yield the results of the lines with the same values as `line`. The values of `keys` may differ."""
         fixed_keys = [key for key in line.values if key not in keys]
         for candidate in self.lines:
-            is_like = all(candidate.values[key] == line.values[key] for key in fixed_keys)
-            if candidate.result is not None and is_like:
+            is_similar = all(candidate.values[key] == line.values[key] for key in fixed_keys)
+            if candidate.result is not None and is_similar:
                 yield candidate.result
 
 
@@ -78,14 +78,14 @@ def column_value(name: str, line: StudyLine, context: StudyContext) -> float | N
 
 
 def column_names(listed: object) -> list[str]:
-    """Return the columns of a study's table: those of its file that exist, or the default, and the cost columns."""
+    """Return the names of the columns of a table: valid names of the study file, or the default, and the columns of costs."""
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     existing = [name for name in names if name in STUDY_COLUMNS]
     return list(dict.fromkeys([*(existing or _DEFAULT_COLUMNS), *_COST_COLUMNS]))
 
 
 def batch_per_device(result: Result) -> float | None:
-    """Return the batch of a device in a step, in the unit of the batch."""
+    """Return the batch size per device, in the unit of the batch."""
     if not result.batch_size_global or not result.devices:
         return None
     return result.batch_size_global / result.devices
@@ -96,22 +96,22 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 
 def _field(name: str, factor: float = 1.0) -> StudyValue:
-    """Return a function for a field of the result."""
+    """Return the function of a column that has the value of a field of the result."""
     return lambda result, line, context: _scaled(getattr(result, name), factor)
 
 
 def _link(name: str, factor: float) -> StudyValue:
-    """Return a function for a figure of the link that is fitted to the all-reduces of all sizes."""
+    """Return the function of a column for a figure of the link that is fitted to the all-reduces of all sizes."""
     return lambda result, line, context: _scaled(getattr(fit_link(result.all_reduces), name, None), factor)
 
 
 def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
-    """Return a function for the mean over all runs that measured all-reduces."""
+    """Return the function of a column that is the mean over all runs that measured all-reduces."""
     return lambda result, line, context: fmean(map(value, result.all_reduces)) if result.all_reduces else None
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
-    """Return a function for the sum of one column over all runs, divided by the sum of a second column."""
+    """Return the function of a column that is the sum of a column over all runs, divided by the sum of `divisor`."""
     quotient = share_of(name, [divisor])
     return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
 
@@ -125,7 +125,7 @@ def _bus_gb_per_second(times: AllReduceTime) -> float:
 
 
 def _seconds(result: Result) -> float | None:
-    """Return the time to the target, or the length of the runs."""
+    """Return the time to the target, or the length of runs without a target."""
     return result.seconds if result.seconds is not None else result.run_seconds
 
 
@@ -142,7 +142,7 @@ def _mean_of_timed_steps(result: Result, line: StudyLine, context: StudyContext)
 
 
 def _ms_per_sample(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time of a sample on a device. If a batch counts tokens, the samples of a step are those of the runs."""
+    """Return the time of a sample on a device. If a batch counts tokens, the runs give the samples of a step."""
     batch = batch_per_device(result)
     if result.batch_unit not in ("", "samples"):
         batch = _scaled(share_of("samples", ["steps"])(result.runs, ""), 1 / (result.devices or 1))
@@ -185,16 +185,16 @@ def _ratio_to_first(result: Result, line: StudyLine, context: StudyContext) -> f
 
 
 def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return t(2b) / 2t(b): above 1 if a sample takes longer in this batch than in half of the batch."""
+    """Return t(2b) / 2t(b). It is above 1 if a sample takes longer in this batch than in half the batch."""
     half_batch = (batch_per_device(result) or 0.0) / 2
-    for candidate in context.lines_like(line, "batch"):
+    for candidate in context.similar_results(line, "batch"):
         if batch_per_device(candidate) == half_batch and candidate.step_ms and result.step_ms:
             return result.step_ms / (2 * candidate.step_ms)
     return None
 
 
 def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time in the DGX-1 scaling article on the same number of devices, for reference runs."""
+    """Return the time in the DGX-1 scaling article on the same number of devices; None except for reference runs."""
     if result.profile != "reference":
         return None
     for published in with_time(published_results()):
@@ -205,7 +205,7 @@ def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> 
 
 
 def _cost(result: Result, context: StudyContext, seconds: float | None) -> float | None:
-    """Return devices × hours × price of a device for an hour: the given price, or the price in the log."""
+    """Return devices × hours × price of a device for an hour. The price is from the command line, or from the log."""
     price = result.price if context.prices is None else context.prices.price(result)
     if price is None or not seconds or not result.devices:
         return None
@@ -221,7 +221,7 @@ def _cost_of_million_samples(result: Result, line: StudyLine, context: StudyCont
 
 
 def _column(heading: str, text: str, value: StudyValue) -> Column:
-    """Return a column of studies alone."""
+    """Return a numeric column that only studies have."""
     return Column(text, value, kind="number", heading=heading)
 
 
@@ -237,8 +237,8 @@ def _result_columns() -> Iterator[tuple[str, Column]]:
 _STUDY_COLUMNS = (
     _column("megapixels/s", "Pixels of training per second, in millions", _megapixels_per_second),
     _column("ms/sample", "Time of a sample on a device", _ms_per_sample),
-    _column("ms mean", "Mean time of the steps that were timed one by one", _mean_of_timed_steps),
-    _column("t(2b)/2t(b)", "Above 1 if a sample takes longer in this batch than in half of the batch", _doubling),
+    _column("ms mean", "Mean time of the steps, if each was timed separately", _mean_of_timed_steps),
+    _column("t(2b)/2t(b)", "Above 1 if a sample takes longer in this batch than in half the batch", _doubling),
     _column("memory GB", "Peak memory of the first device or process", _field("memory_bytes", 1e-9)),
     _column("host GB", "Peak memory of all processes", _field("host_memory_bytes", 1e-9)),
     _column("J/sample", "Energy of all devices per sample", _per_sample("energy_joules", "samples")),
@@ -255,7 +255,7 @@ _STUDY_COLUMNS = (
     _column("seconds", "Time to the target, or length of the runs", _run_seconds),
     _column("time", "Time to the target. Older study files use this name", _field("seconds")),
     _column("minutes", "Time to the target, or length of the runs", _run_minutes),
-    _column("minutes/epoch", "Time of an epoch", _field("seconds_per_epoch", 1 / 60)),
+    _column("minutes/epoch", "Time per epoch", _field("seconds_per_epoch", 1 / 60)),
     _column("speedup", "Speedup over the baseline of the series", _speedup),
     _column("per device", "Speedup divided by the ratio of devices", _speedup_per_device),
     _column("over first", "Ratio to the first line of the study", _ratio_to_first),

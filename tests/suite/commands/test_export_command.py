@@ -30,7 +30,7 @@ class Recorder:
 def tracker(monkeypatch):
     """In place of every tracker's library."""
     recorder = Recorder()
-    monkeypatch.setattr(export, "_tracker", lambda name, output, given: recorder)
+    monkeypatch.setattr(export, "_tracker", lambda name, output, setting: recorder)
     return recorder
 
 
@@ -53,10 +53,10 @@ def test_it_says_what_was_new_and_where_it_is(tmp_path, tracker, name, extra, ou
     assert done.stdout.splitlines() == [
         f"ncf/run_0: {first} scalars (success)",
         f"ncf/run_1: {second} scalars (aborted)",
-        f"{output}: 2 runs, {first + second} new scalars; 1 left out: not evaluated yet, or copies",
+        f"{output}: 2 runs, {first + second} new scalars, 1 skipped (not evaluated yet, or copies)",
     ]
     again = suite_here(tmp_path, "export", name, "logs", "--output", "x", exits=0, **extra)
-    assert again.stdout == "x: 2 runs, 0 new scalars; 1 left out: not evaluated yet, or copies\n"
+    assert again.stdout == "x: 2 runs, 0 new scalars, 1 skipped (not evaluated yet, or copies)\n"
 
 
 WRONG = {
@@ -110,7 +110,7 @@ def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):
         done = suite_here(tmp_path, "export", "tensorboard", "logs", "--follow", exits=0)
     assert next(steps, None) is None
     told = [line.partition(":")[0] + line[line.index("(") :] for line in done.stdout.splitlines()[:-1]]
-    assert told == ["ncf/run_0(goes on)", "ncf/run_0(goes on)", "ncf/run_0(success)", "ncf/run_1(success)"]
+    assert told == ["ncf/run_0(running)", "ncf/run_0(running)", "ncf/run_0(success)", "ncf/run_1(success)"]
     evaluations = [sum(one.name == "epoch/hr_at_10" for one in run.scalars) for run in tracker.given]
     assert evaluations == [1, 2, 3, 3, 3]
 

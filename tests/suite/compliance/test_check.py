@@ -382,7 +382,7 @@ def test_every_log_below_a_folder_of_runs_is_checked(tmp_path, capsys):
         assert run(tmp_path) == (name == "died")
         out = capsys.readouterr().out.splitlines()
         assert out[-1] == f"{end} (not verified by MLCommons Association)"
-    assert any("there is no log to check: rank_died, why" in line for line in out)
+    assert any("the run has no log: rank_died, why" in line for line in out)
 
 
 def test_hostile_text_is_printed_clean(tmp_path, capsys):

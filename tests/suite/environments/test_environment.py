@@ -190,15 +190,15 @@ def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, ca
     (made / "tiny" / "core.py").unlink()
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))  # no terminal: nobody is asked
     lost = "1 file(s) of tiny are gone, such as tiny/core.py"
-    with pytest.raises(ValueError, match=rf"{re.escape(lost)}; to make it again type") as error:
+    with pytest.raises(ValueError, match=rf"{re.escape(lost)}. Run: suite env create") as error:
         create("tiny")
-    assert "suite env create tiny --recreate, to remove it: suite env remove tiny" in str(error.value)
+    assert "suite env create tiny --recreate, or to delete it: suite env remove tiny" in str(error.value)
     assert create("tiny", "--recreate") == 0
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     asked = []
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "y")
     assert create("tiny") == 0
-    assert asked == [f"tiny: damaged: {lost}. Remove it and make it again? [y/N] "]
+    assert asked == [f"Environment tiny is damaged: {lost}. Delete and recreate it? [y/N] "]
     assert capsys.readouterr().out == "tiny: made, True\n" * 2
 
 

@@ -247,7 +247,10 @@ def test_an_entry_whose_folders_are_links_keeps_its_names(tmp_path):
 def test_a_factor_that_is_a_string_is_named_as_a_string(tmp_path):
     folder = submit(tmp_path)
     (folder / "scaling.json").write_text('{"scaling_factor": "1.05"}')
-    assert any('scaling_factor is "1.05". Expected a number' in note for note in only_result(tmp_path).score_notes)
+    assert any(
+        'expected a number from 0.1 to 10 as scaling_factor, got "1.05"' in note
+        for note in only_result(tmp_path).score_notes
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no log"])

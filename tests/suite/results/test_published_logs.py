@@ -72,11 +72,11 @@ def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detaile
 
 
 TOLERATED = {
-    "v05_intel_resnet_whole_seconds_zero_timestamps.txt": ("labelled from -1", "time stamp 0"),
+    "v05_intel_resnet_whole_seconds_zero_timestamps.txt": ("labeled from -1", "time stamp 0"),
     "v06_alibaba_resnet_other_format.txt": ("without a time zone", "percent as a fraction", "different run_start"),
     "v06_google_tpu1024_resnet_aborted.txt": ("time stamp 0",),
     "v06_google_tpu2048_ssd_records_after_run_stop.txt": ("eval_accuracy after run_stop is not used",),
-    "v06_intel_minigo_not_json.txt": ("single quotes", "words without quotes", "eval_result", "labelled from 0"),
+    "v06_intel_minigo_not_json.txt": ("single quotes", "words without quotes", "eval_result", "labeled from 0"),
     "v06_nvidia_dgx1_minigo_no_run_stop.txt": ("eval_result",),
     "v07_alibaba_v100_1280_resnet_time_s_aborted_at_target.txt": (
         "time_s",

@@ -33,8 +33,8 @@ def test_batch_size_fits_a_step(tmp_path):
     output, plan, section = study_of(tmp_path, "batch_size")
     assert [cell[0] for cell in cells_of(section)] == ["per_device:8", "per_device:16"]
     assert "- step = " in section
-    assert "two points: no error" in section
-    assert "Small version of the study" in section
+    assert "Two points give no standard error." in section
+    assert "small version of the study" in section
     assert all((output / cell["job"] / "run_0" / "status.json").exists() for cell in plan["cells"])
     figures = tmp_path / "figures"
     assert suite_here(tmp_path, "report", output, "--html", tmp_path / "a.html", "--figures", figures).returncode == 0
@@ -47,7 +47,7 @@ def test_passes_time_each_step(tmp_path):
     assert (forward, both) == ("forward", "forward_backward")
     mean = [float(cell[2].split()[0].replace(",", "")) for cell in cells_of(section)]  # a busy machine adds a footnote
     assert mean[1] > mean[0]
-    assert "Each step was timed by itself, by a wait after each step." in section
+    assert "Each step was timed separately with a wait after each step." in section
 
 
 @pytest.mark.full

@@ -1,1 +1,1 @@
-"""Reads foreign logs, and infers their dialects, attempts, epochs and targets. Logs of this suite are read by `own.py`."""
+"""Reads logs of other programs, and infers their dialects, attempts, epochs, and targets. `own.py` reads logs of this suite."""

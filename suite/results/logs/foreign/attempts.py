@@ -16,7 +16,7 @@ from suite.results.logs.keys import STRUCTURAL
 from workloads.api import Json
 
 _RELAUNCH_MS = 1000.0
-"""A program takes longer than this to start."""
+"""Minimum time that a program takes to start."""
 SIMULTANEOUS_MS = 20_000.0
 """Processes of a run write the same record within this time. In 13,000 published logs, 11 s pass at most between the
 seeds of two processes."""
@@ -95,7 +95,9 @@ def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[E
 def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
     """Return the remark on a log with several attempts: `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`."""
     first, last = attempts[chosen].lines
-    which = "the last complete attempt" if attempts[chosen].complete else "the last attempt; no attempt is complete"
+    which = (
+        "the last complete attempt" if attempts[chosen].complete else "the last attempt, because no attempt is complete"
+    )
     return f"{len(attempts)} attempts in one file: attempt {chosen + 1} (lines {first} to {last}) is used, {which}"
 
 
@@ -132,7 +134,7 @@ class _Header:
         self._opened_at = -1
         """The last record that opens a header."""
         self._reopened_at: int | None = None
-        """The first record after `init_stop` and all that follows it that repeats a key of the header."""
+        """First record that repeats a key of the header, after all records that come after the header."""
 
     def add(self, event: Event) -> None:
         """Add a record of the attempt. Records come in order of time."""
@@ -155,7 +157,7 @@ class _Header:
         self._position += 1
 
     def new_attempt(self, event: Event) -> int | None:
-        """Return the start of a new attempt if the next record shows that it has begun, else None."""
+        """Return the start of a new attempt if the next record shows that it has begun, otherwise None."""
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
@@ -172,7 +174,7 @@ class _Header:
 
 
 def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:
-    """Return the starts without those of parts that hold a `run_stop` but no `run_start`: they continue an attempt."""
+    """Return the starts, except those of parts with a `run_stop` but no `run_start`, which continue an attempt."""
     kept = [starts[0]]
     for start, end in itertools.pairwise([*starts[1:], len(events)]):
         keys = {event.key for event in events[start:end]}

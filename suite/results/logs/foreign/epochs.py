@@ -68,7 +68,8 @@ class _Signs:
         self.remarks.add(self.evaluations[-1].line, code, text)
 
     @property
-    def labelled(self) -> bool:
+    def has_labels(self) -> bool:
+        """Whether any evaluation has a label."""
         return any(evaluation.epoch is not None for evaluation in self.evaluations)
 
     @property
@@ -94,11 +95,11 @@ def epochs_at(
     if counted is not None:
         return counted
     if not signs.labels:
-        return _one_epoch_each(signs) if signs.labelled else None
+        return _one_epoch_each(signs) if signs.has_labels else None
     offset = _offset(signs)
     if offset is None:
         signs.remark(
-            "no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1",
+            "no epoch count: the log does not show whether its evaluations are labeled from 0 or from 1",
             ProblemCode.NO_EPOCH_COUNT,
         )
         return None
@@ -190,10 +191,10 @@ def _labels(
     `eval_accuracy` has labels, and so has `eval_start`, which may contradict it: (ms, label) in `openings`.
     """
     line = evaluations[-1].line
-    given = [evaluation.epoch for evaluation in evaluations]
+    evaluation_labels = [evaluation.epoch for evaluation in evaluations]
     bounds = itertools.pairwise((0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times)))
     opening = [openings[start][1] if end == start + 1 else None for start, end in bounds]
-    in_order, opened = _increasing(given), _increasing(opening)
+    in_order, opened = _increasing(evaluation_labels), _increasing(opening)
     all_opened = sorted(label for _, label in openings if label is not None)
     if not in_order and not all_opened:
         in_order = _shuffled(evaluations, remarks)
@@ -202,7 +203,7 @@ def _labels(
         or all(bisect_left(all_opened, label - _SAME) < bisect_left(all_opened, label + _SAME) for label in in_order)
     ):
         return in_order, False
-    repeated = [label for label in given if label is not None]
+    repeated = [label for label in evaluation_labels if label is not None]
     if not in_order and repeated == opening and repeated == sorted(repeated):  # several evaluations in an epoch
         return tuple(repeated), False
     if not opened or not in_order:
@@ -249,7 +250,7 @@ def _begun_epochs(signs: _Signs) -> float | None:
     begun = signs.begun
     if not begun[-1] or (signs.labels and signs.labels[0] < 0 == begun[0]):  # the first epoch has no start
         return None
-    if not signs.labelled:
+    if not signs.has_labels:
         if len(set(begun)) == len(begun):
             return float(begun[-1])
         signs.remark(
@@ -310,11 +311,11 @@ def _offset(signs: _Signs) -> int | None:
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
         # the untrained model is evaluated too, before the first epoch or with all models after the last epoch
-        signs.remark("evaluations are labelled with the epochs trained, from 0 for the untrained model")
+        signs.remark("evaluations are labeled with the epochs trained, from 0 for the untrained model")
         return 0
     offset = round((1 if trained is None or trained >= 1 - _SLACK_EPOCHS else 0) - first)
     if offset:
-        signs.remark(f"epochs are labelled from {first:g}: counted as {offset} more")
+        signs.remark(f"epochs are labeled from {first:g}: counted as {offset} more")
     return offset
 
 
@@ -337,7 +338,7 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
         signs.remark(f"{evidence}: contradicted by the time before the first evaluation", ProblemCode.NO_EPOCH_COUNT)
         return None
     if offset or not signs.by_rules:  # the rules require labels from 1 since v0.6
-        signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
+        signs.remark(f"epochs are labeled from {1 - offset}, by {evidence}")
     return offset
 
 

@@ -41,14 +41,14 @@ def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
 
 
 def _rules_name(benchmark: str) -> str:
-    """Return the rules' name of a benchmark. Logs have several names of Mask R-CNN."""
+    """Return the name of a benchmark in the rules. Logs have several names for Mask R-CNN."""
     return "maskrcnn" if workload_name(benchmark) == "maskrcnn" else benchmark
 
 
 def bleu_targets_in_log_scale(
     targets: Mapping[str, float], source: str, evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> Mapping[str, float]:
-    """Return the targets in the scale of the log. The rules of v0.7 have BLEU as a fraction, and some logs have points."""
+    """Return the targets in the scale of the log. In the rules of v0.7 BLEU is a fraction, but some logs have points."""
     target = targets.get("bleu", 1.0)
     above = [evaluation for evaluation in evaluations if evaluation.quality.get("bleu", 0.0) > 1.0]
     if source != "rules" or target >= 1.0 or not above:
@@ -76,11 +76,11 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
         if any(isinstance(value[metric], str) for metric in quality):
             remarks.add(event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds text, read as the number in it")
         if len(quality) == len(targets) == 1 and name not in quality:
-            [(other, figure)] = quality.items()
+            [(logged_name, figure)] = quality.items()
             remarks.add(
                 event.line,
                 ProblemCode.CONVERTED_QUALITY,
-                f"{event.key} names its number {clean(other, 40)}, taken as {name}",
+                f"{event.key} names its number {clean(logged_name, 40)}, taken as {name}",
             )
             return {name: figure}
         return quality

@@ -1,1 +1,1 @@
-"""The report as one HTML file, and its figures: import only for these, as vl-convert takes 0.3 s."""
+"""HTML pages and figures. Import this package only to write them, because vl-convert takes 0.3 s to import."""

@@ -1,4 +1,4 @@
-"""The data of the figures, without drawing: every text is clean, every number finite; names and looks."""
+"""Data of the figures, which `vega` draws: curves, labels, and colors. All texts are clean and all numbers are finite."""
 
 from __future__ import annotations
 
@@ -25,21 +25,35 @@ from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_l
 from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
-# Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
-COLOURS = 6
-WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
-PARTS, OF_SPEEDUPS = _OTHERS[:3], (WHOLE, *_OTHERS[3:])
-HUES = (*range(COLOURS), *_OTHERS)  # Slots of all colors except the color of a whole
-OF_SETUP = 5  # Slot of the setup in figures of parts of time, which have no curves of frameworks
-SHAPES = 6  # Markers of one colour
-OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
-MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
-MAX_PATHS = 6  # Runs of one result that are drawn one by one; of more the median and a band
-MAX_CURVES = 24  # Runs of one figure that are drawn one by one; else of several of one result the median and a band
-MAX_BANDS = 3  # Of more series a band is only shown where a pointer is: over each other none can be read
-_LARGEST = 1e15  # Larger values are not drawn: axes would lose their ticks
-_FIRST = ("demo", "synthetic", "cpu")  # Labels that no number may stand without
-_MOST = 6  # Labels that are shown one by one
+COLORS = 6
+"""Number of colors of frameworks, or of accelerators: slots 0 to 5."""
+WHOLE, *_FURTHER = range(COLORS, COLORS + 6)
+PARTS = _FURTHER[:3]
+"""Slots of parts of time."""
+OF_SPEEDUPS = (WHOLE, *_FURTHER[3:])
+"""Slots of a speedup and its factors."""
+HUES = (*range(COLORS), *_FURTHER)
+"""Slots of all colors except the color of a whole."""
+OF_SETUP = 5
+"""Slot of the setup in figures of parts of time. These figures have no curves of frameworks."""
+SHAPES = 6
+"""Number of markers of a color."""
+OTHER_SLOT = -1
+"""Slot of series without a color: they are gray."""
+MAX_POINTS = 120
+"""Points of a curve that are drawn. More cannot be distinguished at the width of a figure."""
+MAX_PATHS = 6
+"""Runs of a result that are drawn separately. If a result has more runs, their median is drawn with a band."""
+MAX_CURVES = 24
+"""Runs of a figure that are drawn separately. If a figure has more runs, each result with several runs has a band."""
+MAX_BANDS = 3
+"""Bands that are always shown. If a figure has more bands, each is shown while the pointer is over its series."""
+_LARGEST = 1e15
+"""Larger values are not drawn, because axes would lose their ticks."""
+_FIRST = ("demo", "synthetic", "cpu")
+"""Labels that must be shown with every number."""
+_MAX_LABELS = 6
+"""Labels that are shown. The remaining labels are counted."""
 _SHORT = (
     (r"\blearning rate (?=\S)", "lr "),
     (r"\bglobal batch (?=\d)", "bs "),
@@ -61,78 +75,99 @@ Item = TypeVar("Item")
 
 
 class Point(NamedTuple):
-    """A place in a figure."""
+    """A point of a curve, or the end of a bar."""
 
     x: float
     y: float
-    row: Columns | None = None  # The run or result of its tooltip
-    low: float | None = None  # Least and most of several runs, or bounds of a prediction
+    row: Columns | None = None
+    """The run or the result that the point belongs to. The page shows it while the pointer is over the point."""
+    low: float | None = None
+    """Smallest value of several runs, or lower bound of a prediction."""
     high: float | None = None
+    """Largest value of several runs, or upper bound of a prediction."""
 
 
-Points = tuple[Point, ...]  # The points of one curve in order
+Points = tuple[Point, ...]
+"""Points of a curve, in order."""
 
 
 class Style(NamedTuple):
-    """Name and look of a series."""
+    """Label, color, marker, and dashes of a series."""
 
     label: str
-    slot: int  # Selects the color. The first curve with a slot in a figure has this color.
-    style: int = 0  # Selects marker and dashes
-    published: bool = False  # Not ours: dashed, hollow and grey
+    slot: int
+    """Selects the color. If several curves of a figure have the same slot, the first curve gets its color."""
+    style: int = 0
+    """Selects marker and dashes."""
+    published: bool = False
+    """True for published results, which are gray and hollow with dashed lines."""
 
 
 Mark = tuple[Style, Hashable, Point]
-"""Whose, where in it, and the point. Where: in which of its curves; of a part of a bar in which bar; of a bar its value in
-words, or why there is none."""
+"""A point, with the style of its series and its group.
+
+The group depends on the kind of the chart. For lines it identifies the curve within the series. For parts and ratios it is the
+name of the bar or line. For bars it is the text next to the bar: its value, or why there is no value.
+"""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one pair of axes."""
+    """Curves, points, or bars over one pair of axes."""
 
     title: str
-    labels: tuple[str, ...]  # Labels to show with the numbers: `demo`, `cpu`
+    labels: tuple[str, ...]
+    """Labels that are shown with the numbers, such as `demo` and `cpu`."""
     x_label: str
     y_label: str
-    marks: tuple[Mark, ...]  # Those of one style together
-    note: str = ""  # Caption: which curves were left out
+    marks: tuple[Mark, ...]
+    """The points. Those of one style follow each other."""
+    note: str = ""
+    """Caption, such as the number of curves that are not drawn."""
     kind: str = "lines"
-    """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these, with ideal scaling dotted; `points`: these without
-    lines; `bars`: each style is one, its value the x of its point; `parts`: styles stacked in named bars; `ratios`: points on
-    a logarithmic axis, in a line for each name."""
-    targets: Points = ()  # A horizontal line at each different y
+    """How the points are drawn.
+
+    - `lines`: curves over linear axes
+    - `powers`: curves over logarithmic axes
+    - `scaling`: `powers` with dotted lines of ideal scaling
+    - `points`: points over logarithmic axes, without lines; points of slot WHOLE are large
+    - `bars`: a bar for each style, as long as the x of its point
+    - `parts`: bars in which styles are stacked
+    - `ratios`: points over a logarithmic axis, in a line for each name
+    """
+    targets: Points = ()
+    """Points whose different values of y get a horizontal line each."""
     from_zero: bool = False
+    """True: the y axis begins at zero."""
 
     @property
     def styles(self) -> list[Style]:
-        """Each style once, in order."""
+        """The styles in order, without repetition."""
         return [*dict.fromkeys(style for style, _, _ in self.marks)]
 
 
 def charts(
     title: str, rows: Iterable[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
 ) -> list[Chart]:
-    """Return a list with the chart of these marks, or an empty list without marks.
+    """Return a list with the chart of all marks, or an empty list if there are no marks.
 
     Args:
         title: Title of the chart.
-        rows: Results of the marks, for labels.
-        axes: Labels of the axes.
-        marks: Marks of the chart.
-        more: Further fields of `Chart`, and `labels` in addition to the labels of the rows.
+        rows: The results that the marks belong to. Their labels are shown with the chart.
+        axes: Labels of the x axis and the y axis.
+        marks: The marks, in any order.
+        more: Further fields of the chart. `labels` are shown in addition to the labels of `rows`.
     """
-    named = (
-        (
-            style._replace(label=drawable_name(style.label)),
-            drawable_name(where) if isinstance(where, str) else where,
-            point,
-        )
-        for style, where, point in marks
-    )
-    together = tuple(mark for of_style in grouped(named, lambda mark: mark[0]).values() for mark in of_style)
-    shown = shown_labels((*more.pop("labels", ()), *merged_labels(rows)))
-    return [Chart(title, shown, *axes, together, **more)] if together else []
+    drawable = []
+    for style, group, point in marks:
+        drawable_group = drawable_name(group) if isinstance(group, str) else group
+        drawable.append((style._replace(label=drawable_name(style.label)), drawable_group, point))
+    if not drawable:
+        return []
+    marks_by_style = grouped(drawable, lambda mark: mark[0]).values()
+    ordered = tuple(mark for marks_of_style in marks_by_style for mark in marks_of_style)
+    labels = shown_labels((*more.pop("labels", ()), *merged_labels(rows)))
+    return [Chart(title, labels, *axes, ordered, **more)]
 
 
 def drawable_name(name: str) -> str:
@@ -143,64 +178,72 @@ def drawable_name(name: str) -> str:
     return name + _WORD_JOINER if name in _OBJECT_PROPERTIES else name
 
 
-def titled(rows: Sequence[Result], what: str = "") -> str:
-    """Return the title of a chart of results of one workload: `SSD: time to target over devices`."""
+def titled(rows: Sequence[Result], quantity: str = "") -> str:
+    """Return the title of a chart of results of a workload: `SSD: time to target over devices`."""
     workload = workload_name(rows[0].workload) if rows else ""
-    return ": ".join(filter(None, (short_title(clean(workload or "unknown workload", 40)), what)))
+    return ": ".join(filter(None, (short_title(clean(workload or "unknown workload", 40)), quantity)))
 
 
 def file_name(number: int, title: str) -> str:
-    """Return the stem of a file name. It has lower-case letters, digits, and `-` only, so it cannot lead out of a folder."""
+    """Return the name of a figure's file without its extension.
+
+    It has lower-case letters, digits, and `-` only, so that no title from a log can lead out of the folder.
+    """
     return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """Return `seconds` or `minutes`, and its seconds. As in tables, times from two minutes are in minutes."""
+    """Return the unit of a time axis and its length in seconds: minutes from two minutes on, as in tables."""
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
 def finite_points(points: Iterable[tuple[float | None, float | None]], row: Columns | None = None) -> Points:
     """Return the points of a row whose coordinates are known and small enough to be drawn."""
-    known = ((x, y) for x, y in points if x is not None and y is not None)
-    return tuple(Point(x, y, row) for x, y in known if abs(x) < _LARGEST and abs(y) < _LARGEST)
+    return tuple(
+        Point(x, y, row)
+        for x, y in points
+        if x is not None and y is not None and abs(x) < _LARGEST and abs(y) < _LARGEST
+    )
 
 
 def downsample_mean(points: Points) -> Points:
-    """Return at most MAX_POINTS points, each the mean of neighboring points, for telemetry with many samples."""
+    """Return at most MAX_POINTS points, each the mean of neighbors. Telemetry has more samples than can be drawn."""
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
     return tuple(Point(fmean(p.x for p in piece), fmean(p.y for p in piece), piece[0].row) for piece in pieces)
 
 
 def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
-    """Return at most `limit` evenly spaced items, with the first and the last."""
+    """Return at most `limit` items at equal distances, with the first and the last item."""
     if len(items) <= limit:
         return items
     return [items[round(index * (len(items) - 1) / (limit - 1))] for index in range(limit)]
 
 
 def band(paths: Sequence[Points], row: Columns) -> Points:
-    """Return the median of the paths of a row's runs with the least and the largest value, while at least half of the runs
-    last.
+    """Return the median, the minimum, and the maximum of the curves of a result's runs.
+
+    The points end where fewer than half of the runs have values.
     """
     import numpy as np
 
-    every = [np.array(sorted(point[:2] for point in path)).T for path in paths]
-    places = np.unique(np.concatenate([xs for xs, _ in every]))
-    places = places if len(places) <= MAX_POINTS else np.linspace(places[0], places[-1], MAX_POINTS)
-    values = np.array([np.interp(places, xs, ys, left=np.nan, right=np.nan) for xs, ys in every])
-    kept = 2 * np.isfinite(values).sum(axis=0) >= len(paths)
-    middle, low, high = (of(values[:, kept], axis=0) for of in (np.nanmedian, np.nanmin, np.nanmax))
-    drawn = zip(*(one.tolist() for one in (places[kept], middle, low, high)), strict=True)
-    return tuple(Point(x, y, row, least, most) for x, y, least, most in drawn)
+    curves = [np.array(sorted(point[:2] for point in path)).T for path in paths]
+    x = np.unique(np.concatenate([curve_x for curve_x, _ in curves]))
+    if len(x) > MAX_POINTS:
+        x = np.linspace(x[0], x[-1], MAX_POINTS)
+    y = np.array([np.interp(x, curve_x, curve_y, left=np.nan, right=np.nan) for curve_x, curve_y in curves])
+    kept = 2 * np.isfinite(y).sum(axis=0) >= len(paths)
+    median, low, high = (statistic(y[:, kept], axis=0) for statistic in (np.nanmedian, np.nanmin, np.nanmax))
+    values = np.stack([x[kept], median, low, high], axis=1).tolist()
+    return tuple(Point(px, py, row, py_low, py_high) for px, py, py_low, py_high in values)
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return labels without repetition, the most important first. Of many labels the last ones are counted."""
+    """Return at most _MAX_LABELS labels without repetition, the most important first, and the number of further labels."""
     short = {BUSY if label_of_text(text).kind is LabelKind.BUSY else text for text in labels}
     ordered = sorted(short, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-    more = (f"and {len(ordered) - _MOST} more",) if len(ordered) > _MOST else ()
-    return (*(clean(name, 60) for name in ordered[:_MOST]), *more)
+    more = (f"and {len(ordered) - _MAX_LABELS} more",) if len(ordered) > _MAX_LABELS else ()
+    return (*(clean(name, 60) for name in ordered[:_MAX_LABELS]), *more)
 
 
 # --- names and looks ----------------------------------------------------------------------------------------------------
@@ -208,67 +251,102 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Look:
-    """Names and looks of a result and of its curve over devices, in all figures of a page."""
+    """Styles of a result, and of its curve over devices, in all figures of a page."""
 
-    of_curve: Style  # `pytorch, lr 0.01`
-    of_result: Style  # `pytorch, lr 0.01, 2 dev`
+    of_curve: Style
+    """Style with a label such as `pytorch, lr 0.01`."""
+    of_result: Style
+    """Style with a label such as `pytorch, lr 0.01, 2 dev`."""
 
 
-Looks = Mapping[str, Look]  # Key of a result to its look
+Looks = Mapping[str, Look]
+"""Key of a result to its look."""
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """Return the color slot of each framework, the same in each figure of a page. Frameworks beyond the palette are gray."""
-    own = {name: one.colour for name, one in known().items() if one.colour is not None}
-    others = sorted({name for name in names if name and name not in own})
-    return {**own, **dict(zip(others, sorted({*range(COLOURS)} - {*own.values()}), strict=False))}
+    """Return the color slot of each framework, the same in all figures of a page.
+
+    Frameworks without a registered color get the free slots, in alphabetical order. If there are too few, the last ones have
+    none and are gray.
+    """
+    registered = {name: framework.colour for name, framework in known().items() if framework.colour is not None}
+    further = sorted({name for name in names if name and name not in registered})
+    free = sorted({*range(COLORS)} - {*registered.values()})
+    return {**registered, **dict(zip(further, free, strict=False))}
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Return the results that may share axes, by workload, profile, and whether they ran on CPUs. Reference runs are first."""
-    kinds = grouped(results, lambda row: (order_of(row), row.workload))
+    """Return groups of results that may share axes: same workload, profile, and kind of device. Reference runs are first."""
+    kinds = grouped(results, lambda result: (order_of(result), result.workload))
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
-def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[str, Look]:
-    """Return the look of each result, and of the published results next to them.
+def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[str, Look]:
+    """Return the look of each result. Labels leave out settings that all results of the page have.
 
-    Labels contain the settings in which results differ.
+    Args:
+        results: Results of this suite, or published results without results of this suite.
+        published: Published results that are drawn in gray for comparison.
     """
-    listed, found = [*results, *beside], dict[str, Look]()
-    slots, grey = framework_slots(row.framework for row in listed), {row.key for row in beside}
-    ours = [row for row in listed if row.profile]
-    frameworks, places = {row.framework for row in ours}, {place(row) for row in ours}
-    rounds = {row.round for row in listed if not row.profile}
-    styles = defaultdict[tuple[int, str], defaultdict[str, int]](
+    listed = [*results, *published]
+    found: dict[str, Look] = {}
+    gray = {result.key for result in published}
+    sources = _Sources(listed)
+    counters: defaultdict[tuple[int, str], defaultdict[str, int]] = defaultdict(
         lambda: defaultdict(count().__next__)
-    )  # of each colour
-
-    def who(row: Result) -> str:
-        if row.profile:
-            return row.framework if len(frameworks) > 1 else ""
-        whose = filter(None, (row.round if len(rounds) > 1 else "", row.submitter, row.system))
-        return "DGX-1 article" if row.round == ARTICLE else " ".join(whose)
-
+    )  # numbers of the styles of each color
+    slots = framework_slots(result.framework for result in listed)
     for members in groups(listed):
         curves = [list(series) for series in all_series(members)]
-        drawn = {row.key for curve in curves for row in curve}
-        curves += [[row] for row in members if row.key not in drawn]
-        told = _labels(curves, [who(curve[0]) for curve in curves])
-        names = iter(shortened([", ".join(filter(None, (clean(who(curve[0]), 60), short(text))))
-                                for curve, texts in zip(curves, told, strict=True) for text in texts], 80))  # fmt: skip
-        for curve, (text, *texts) in zip(curves, told, strict=True):
-            name = next(names)
-            for row, words in zip(curve, texts, strict=True):
-                where = short(devices_text(row.devices, row.nodes)) if row.devices and len(places) > 1 else ""
-                full = ", ".join(filter(None, (next(names), where if row.profile else "")))
-                usual, published = clean(row.framework, 60) or "runs", row.key in grey
-                slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
-                of_curve = styles[slot, "curve"][text if row.profile else name]
-                own = styles[slot, "result"][f"{words if row.profile else name}, {where}"]
-                both = (name or usual, slot, of_curve, published), (full or usual, slot, own, published)
-                found[row.key] = Look(*(Style(*one) for one in both))
+        drawn = {result.key for curve in curves for result in curve}
+        curves += [[result] for result in members if result.key not in drawn]
+        labels = _labels(curves, [sources.name(curve[0]) for curve in curves])
+        full_names = []
+        for curve, texts in zip(curves, labels, strict=True):
+            source = clean(sources.name(curve[0]), 60)
+            full_names += [", ".join(filter(None, (source, short(text)))) for text in texts]
+        names = iter(shortened(full_names, 80))
+        for curve, (curve_text, *result_texts) in zip(curves, labels, strict=True):
+            curve_name = next(names)
+            for result, result_text in zip(curve, result_texts, strict=True):
+                size = sources.size(result)
+                result_name = ", ".join(filter(None, (next(names), size if result.profile else "")))
+                default, is_gray = clean(result.framework, 60) or "runs", result.key in gray
+                slot = OTHER_SLOT if is_gray else slots.get(result.framework, OTHER_SLOT)
+                curve_style = counters[slot, "curve"][curve_text if result.profile else curve_name]
+                result_key = f"{result_text if result.profile else curve_name}, {size}"
+                result_style = counters[slot, "result"][result_key]
+                found[result.key] = Look(
+                    of_curve=Style(curve_name or default, slot, curve_style, is_gray),
+                    of_result=Style(result_name or default, slot, result_style, is_gray),
+                )
     return found
+
+
+class _Sources:
+    """Names of the sources of results: framework, or submitter and system. A part that all results share is left out."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        ours = [result for result in results if result.profile]
+        self._has_several_frameworks = len({result.framework for result in ours}) > 1
+        self._has_several_sizes = len({place(result) for result in ours}) > 1
+        self._has_several_rounds = len({result.round for result in results if not result.profile}) > 1
+
+    def name(self, result: Result) -> str:
+        """Return `pytorch` for a result of this suite, or `v4.0 Dell XE9640` for a published result."""
+        if result.profile:
+            return result.framework if self._has_several_frameworks else ""
+        if result.round == ARTICLE:
+            return "DGX-1 article"
+        return " ".join(
+            filter(None, (result.round if self._has_several_rounds else "", result.submitter, result.system))
+        )
+
+    def size(self, result: Result) -> str:
+        """Return the number of devices as text; empty if all results of this suite have the same."""
+        if not result.devices or not self._has_several_sizes:
+            return ""
+        return short(devices_text(result.devices, result.nodes))
 
 
 def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
@@ -285,13 +363,16 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
     shown = ("devices", "nodes", *(("batch_size_global",) if grows else ()))
     of_curves = distinct_labels([curve[0] for curve in curves], whose, shown)
     forced = settings_difference(results if results[0].profile else ()).only(NEVER_COMPARED_WITHOUT)
-    if len({(result.devices, result.batch_size_global) for result in results}) == len({one.devices for one in results}):
+    if len({(result.devices, result.batch_size_global) for result in results}) == len(
+        {result.devices for result in results}
+    ):
         forced = forced.without(("batch_size_global",))  # the batch follows from the devices
     texts = {name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns}
     labels = []
     for curve, settings in zip(curves, of_curves, strict=True):
         of_results: list[dict[str, str]] = [{name: next(column) for name, column in texts.items()} for _ in curve]
-        common = {name: text for name, text in of_results[0].items() if all(one[name] == text for one in of_results)}
+        first = of_results[0]
+        common = {name: text for name, text in first.items() if all(values[name] == text for values in of_results)}
         sizes = sorted({result.batch_size_global or 0 for result in curve})
         if len(sizes) > 1 and "batch_size_global" in texts:
             common["batch_size_global"] = f"{sizes[0]:,}–{sizes[-1]:,}"
@@ -307,7 +388,7 @@ def _joined(settings: str, values: Mapping[str, str]) -> str:
 
 
 def short(text: str) -> str:
-    """Return text shortened for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
+    """Return settings as text for a legend, with abbreviations: `lr 0.01, bs 2,048, fp16, 2 dev`."""
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text

@@ -1,4 +1,4 @@
-"""The charts of a results table: quality, throughput, data wait and telemetry of its runs, over epochs or time."""
+"""Charts of a results table: quality, throughput, data wait, and telemetry of its runs over epochs or time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from suite.results.render.html import charts
 from suite.results.targets import bleu_scale, metric_name, metric_title
 from suite.results.text import clean
 
-_TELEMETRY_RUNS = 3  # Runs of a series whose telemetry is drawn
+_TELEMETRY_RUNS = 3
+"""Runs of a result whose telemetry is drawn."""
 _SENSORS: Mapping[str, tuple[str, str]] = {
     "run_cpu_percent": ("CPU used by the run", "% of all CPUs"),
     "gpu_percent": ("GPU in use", "% of time, mean over devices"),
@@ -24,65 +25,105 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 }
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
 Points = Iterable[tuple[float | None, float | None]]
-Quantity = tuple[str, tuple[str, str], Callable[[RunRecord], Points], dict[str, Any]]
-"""Quantity, labels of the axes, points of a run, and further fields of the chart."""
+
+
+class Quantity(NamedTuple):
+    """A quantity that is drawn for each run."""
+
+    title: str
+    axes: tuple[str, str]
+    """Labels of the x axis and the y axis."""
+    points: Callable[[RunRecord], Points]
+    """Returns the points of a run."""
+    options: Mapping[str, Any]
+    """Further fields of the chart."""
 
 
 class TableCharts(NamedTuple):
-    """Charts of a table. A quantity that was not recorded has no chart."""
+    """Charts of a table. Quantities that were not recorded have no chart."""
 
-    quality: list[charts.Chart]  # Over epochs and over time
-    rates: list[charts.Chart]  # Throughput, waiting for data, telemetry
+    quality: list[charts.Chart]
+    """Quality over epochs and over time."""
+    rates: list[charts.Chart]
+    """Throughput, waiting for data, and telemetry."""
 
 
 def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
-    """Return all charts of a table."""
+    """Return the charts of the results of a table."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
     time = charts.time_unit(longest)
-    most = charts.MAX_PATHS if sum(len(row.attempts) for row in results) <= charts.MAX_CURVES else 1
+    runs = sum(len(result.attempts) for result in results)
+    max_paths = charts.MAX_PATHS if runs <= charts.MAX_CURVES else 1
 
-    def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
-        found = []
-        for what, axes, of, more in quantities:
-            drawn = [mark for row in results for mark in _marks(row, of, looks[row.key], most)]
-            banded = len({style for style, _, point in drawn if point.low is not None})
-            told = "median" if banded > charts.MAX_BANDS else "median, least and most"
-            runs = "several" if most == 1 else f"more than {most}"
-            note = f"Of {runs} runs: {told}, while half of them last" if banded else ""
-            found += charts.charts(charts.titled(results, what), results, axes, drawn, note=note, **more)
+    def draw(quantities: Iterable[Quantity]) -> list[charts.Chart]:
+        found: list[charts.Chart] = []
+        for quantity in quantities:
+            marks: list[charts.Mark] = []
+            for result in results:
+                marks += _marks(result, quantity, looks[result.key], max_paths)
+            title = charts.titled(results, quantity.title)
+            note = _band_note(marks, max_paths)
+            found += charts.charts(title, results, quantity.axes, marks, note=note, **quantity.options)
         return found
 
     unit = clean(results[0].sample_unit or "samples", 30)
-    return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
+    return TableCharts(draw(_qualities(results, *time)), draw((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _marks(row: Result, of: Callable[[RunRecord], Points], look: charts.Look, most: int) -> Iterator[charts.Mark]:
-    """Return the curves of a result's runs; the median with its band if there are more than `most` runs."""
-    paths = [path for run in row.attempts if run.record and (path := charts.finite_points(of(run.record), run))]
-    for number, path in enumerate([charts.band(paths, row)] if len(paths) > most else paths):
-        yield from ((look.of_result, number, point) for point in charts.evenly(path, charts.MAX_POINTS))
+def _band_note(marks: Sequence[charts.Mark], max_paths: int) -> str:
+    """Return the caption that explains the bands of a chart; empty if the chart has no bands."""
+    bands = len({style for style, _, point in marks if point.low is not None})
+    if not bands:
+        return ""
+    curves = "the median" if bands > charts.MAX_BANDS else "the median, the minimum, and the maximum"
+    runs = "several" if max_paths == 1 else f"more than {max_paths}"
+    return f"For results with {runs} runs: {curves}, up to the point that half of the runs reached"
+
+
+def _marks(result: Result, quantity: Quantity, look: charts.Look, max_paths: int) -> Iterator[charts.Mark]:
+    """Yield the points of a result's runs, or of their median and its band if there are more than `max_paths` runs."""
+    paths = []
+    for run in result.attempts:
+        if run.record is not None:
+            path = charts.finite_points(quantity.points(run.record), run)
+            if path:
+                paths.append(path)
+    if len(paths) > max_paths:
+        paths = [charts.band(paths, result)]
+    for number, path in enumerate(paths):
+        for point in charts.evenly(path, charts.MAX_POINTS):
+            yield look.of_result, number, point
 
 
 def _records(results: Sequence[Result]) -> list[RunRecord]:
-    return [run.record for row in results for run in row.attempts if run.record is not None]
+    return [run.record for result in results for run in result.attempts if run.record is not None]
 
 
 def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
     for metric in _metrics(results):
-        targets = charts.Points()
-        for row in results:
-            value = _by_metric(row.targets, row.workload).get(metric)
-            known = None if value is None else value * bleu_scale(metric, value)
-            targets += charts.finite_points([(0.0, known)], row)
-        shown = metric_title(clean(metric, 30))
-        for what, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
-            yield f"{shown} over {what}", (x_label, shown), partial(quality, (metric,), divisor), {"targets": targets}
+        targets: charts.Points = ()
+        for result in results:
+            target = _by_metric(result.targets, result.workload).get(metric)
+            if target is not None:
+                targets += charts.finite_points([(0.0, target * bleu_scale(metric, target))], result)
+        title = metric_title(clean(metric, 30))
+        for x, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
+            points = partial(quality, (metric,), divisor)
+            yield Quantity(f"{title} over {x}", (x_label, title), points, {"targets": targets})
 
 
 def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
-    """Return a function for the first of the metrics at each evaluation, over epochs or over time. BLEU is in points."""
-    named = [_by_metric(item.values, record.benchmark) for item in record.evaluations]
-    values = [next((one[metric] for metric in metrics if metric in one), None) for one in named]
+    """Yield the quality at each evaluation of a run. BLEU is in points.
+
+    Args:
+        metrics: Metrics in order of preference. The first that an evaluation has is its quality.
+        scale: Length of the unit of time in seconds. None: the qualities are over epochs.
+        record: The record of the run.
+    """
+    values = []
+    for item in record.evaluations:
+        by_metric = _by_metric(item.values, record.benchmark)
+        values.append(next((by_metric[metric] for metric in metrics if metric in by_metric), None))
     target = _by_metric(record.targets, record.benchmark).get(metrics[0])
     factor = bleu_scale(metrics[0], target, [value for value in values if value is not None])
     for item, value in zip(record.evaluations, values, strict=True):
@@ -94,9 +135,9 @@ def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
 
 
 def _metrics(results: Sequence[Result]) -> list[str]:
-    """Return at most three metrics. Metrics with a target come first."""
+    """Return at most three metrics: first metrics with a target, then those without."""
     first = [item for record in _records(results) for item in record.evaluations[:3]]
-    targets = dict.fromkeys(metric for row in results for metric in row.targets)
+    targets = dict.fromkeys(metric for result in results for metric in result.targets)
     logged = dict.fromkeys(metric for item in first for metric in item.quality)
     scores = [metric for item in first for metric in item.scores]
     names = [*(name for name in targets if name in logged), *(() if targets else logged), *scores]
@@ -104,31 +145,39 @@ def _metrics(results: Sequence[Result]) -> list[str]:
 
 
 def _rates(samples: str, unit: str, scale: float) -> Iterator[Quantity]:
-    for what, y_label, of in (
-        ("throughput", f"{samples}/s, training alone", lambda block: block.samples_per_second),
-        ("data wait", "% of training time", _waiting_percent),
-    ):
-        yield f"{what} over time", (unit, y_label), partial(_of_blocks, of, scale), {"from_zero": True}
+    options = {"from_zero": True}
+    throughput = partial(_points_of_blocks, lambda block: block.samples_per_second, scale)
+    yield Quantity("throughput over time", (unit, f"{samples}/s, training only"), throughput, options)
+    waiting = partial(_points_of_blocks, _waiting_percent, scale)
+    yield Quantity("data wait over time", (unit, "% of training time"), waiting, options)
 
 
 def _waiting_percent(block: Throughput) -> float | None:
-    known = block.data_wait_seconds is not None and block.train_seconds
-    return 100 * (block.data_wait_seconds or 0.0) / (block.train_seconds or 1.0) if known else None
+    if block.data_wait_seconds is None or not block.train_seconds:
+        return None
+    return 100 * block.data_wait_seconds / block.train_seconds
 
 
-def _of_blocks(of: Callable[[Throughput], float | None], scale: float, record: RunRecord) -> Points:
-    return ((block.seconds / scale, of(block)) for block in record.throughput if block.seconds is not None)
+def _points_of_blocks(value: Callable[[Throughput], float | None], scale: float, record: RunRecord) -> Points:
+    return ((block.seconds / scale, value(block)) for block in record.throughput if block.seconds is not None)
 
 
 def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
-    runs = (run for row in results for run in charts.evenly(row.attempts, _TELEMETRY_RUNS))
-    recorded = {one.path: telemetry(one.path.parent) for run in runs if (one := run.record)}
+    recorded: dict[Path, RecordedTelemetry | None] = {}
+    for result in results:
+        for run in charts.evenly(result.attempts, _TELEMETRY_RUNS):
+            if run.record is not None:
+                recorded[run.record.path] = telemetry(run.record.path.parent)
     for sensor, (title, y_label) in _SENSORS.items():
-        yield title, (unit, y_label), partial(_sampled, recorded, sensor, scale), {"from_zero": True}
+        yield Quantity(title, (unit, y_label), partial(_samples, recorded, sensor, scale), {"from_zero": True})
 
 
-def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
-    series, size = recorded.get(record.path), 1e9 if sensor.endswith("_bytes") else 1.0
-    sampled = zip(series.seconds, series.series.get(sensor, ()), strict=False) if series is not None else ()
-    values = ((x / scale, None if y is None else y / size) for x, y in sampled)
+def _samples(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
+    """Return the values of a sensor over time; empty for a run without telemetry."""
+    telemetry_of_run = recorded.get(record.path)
+    if telemetry_of_run is None:
+        return ()
+    y_scale = 1e9 if sensor.endswith("_bytes") else 1.0
+    samples = zip(telemetry_of_run.seconds, telemetry_of_run.series.get(sensor, ()), strict=False)
+    values = ((x / scale, None if y is None else y / y_scale) for x, y in samples)
     return ((point.x, point.y) for point in charts.downsample_mean(charts.finite_points(values)))

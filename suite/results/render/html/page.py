@@ -156,13 +156,13 @@ def write_html(
     _write(out, rows, runs, script_data, figures, **context)
 
 
-def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> None:
+def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> None:
     """Write a list of published results as a new page: overview, a figure for each workload, and a table of every column.
 
     Args:
         view: The view of `suite published list`. Its last section is the list.
         out: The new file.
-        own: Results of this suite. The reference results among them are drawn over the published results.
+        ours: Results of this suite. The reference results among them are drawn over the published results.
 
     Raises:
         ValueError: `out` exists.
@@ -170,7 +170,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     refuse_unwritable(out)
     *overview, listed = view.sections
     results = [row for of_row in listed.of for row in of_row if isinstance(row, Result)]
-    drawn = [result for result in own if is_reference(result)]
+    drawn = [result for result in ours if is_reference(result)]
 
     def matching_filters(row: Columns) -> dict[str, Sequence[str]]:
         """Return the filter values of published results that a result of this suite is shown with.
@@ -184,7 +184,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
             "submitter": sorted({result.submitter for result in results}),
         }
 
-    rows = PageRows(own, out.parent, matching_filters)
+    rows = PageRows(ours, out.parent, matching_filters)
     listing = view.data.with_column("target", [target_text(result.targets, result.workload) for result in results])
     listing = listing.without("target_mask").renamed({"throughput": "rate", "runs_successful": "successful"})
     every_column = Section("All results with all columns", table=listing.without_empty(), keys=3, of=listed.of)
@@ -196,7 +196,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
             "Rounds differ in targets and rules, so compare results of the same round only.",
             "Click a name above a figure to hide its points.",
         ),
-        figures=scaling.workload_charts(results, own),
+        figures=scaling.workload_charts(results, ours),
     )
     tables = report.together(drawn)
     own_sections = [
@@ -212,7 +212,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
         [*results, *drawn],
         {"what": "results", "start": _initial_filters(results, drawn)},
         title=view.title,
-        about=_published_counts(results, drawn, len(own) - len(drawn)),
+        about=_published_counts(results, drawn, len(ours) - len(drawn)),
         blocks=blocks,
         download=_download(view, "suite published list"),
     )
@@ -230,14 +230,14 @@ def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_o
     return " ".join(sentences)
 
 
-def _have_same_target(result: Columns, other: Columns) -> bool:
-    """Check whether two results are of the same workload and their targets are equal, as far as they are known."""
-    return (
-        result.workload == other.workload and same_targets(result.targets, other.targets, result.workload) is not False
-    )
+def _have_same_target(first: Columns, second: Columns) -> bool:
+    """Check whether two results have the same workload, and no different targets."""
+    if first.workload != second.workload:
+        return False
+    return same_targets(first.targets, second.targets, first.workload) is not False
 
 
-def _initial_filters(results: Sequence[Result], own: Sequence[Result]) -> dict[str, str]:
+def _initial_filters(results: Sequence[Result], ours: Sequence[Result]) -> dict[str, str]:
     """Return the filters that a page of published results opens with: a workload, a round, and the closed division.
 
     The workload is one of the results of this suite if there are any. The round is the one with the most results of the same
@@ -245,14 +245,14 @@ def _initial_filters(results: Sequence[Result], own: Sequence[Result]) -> dict[s
     """
     chosen: dict[str, str] = {}
     remaining = list(results)
-    own_workloads = {result.workload for result in own}
+    our_workloads = {result.workload for result in ours}
     for name in ("workload", "round"):
         if len({getattr(result, name) for result in results}) < 2:
             continue
         ranks = []
         for result in remaining:
-            is_comparable = any(_have_same_target(result, reference) for reference in own)
-            ranks.append((result.workload in own_workloads, is_comparable, getattr(result, name)))
+            is_comparable = any(_have_same_target(result, reference) for reference in ours)
+            ranks.append((result.workload in our_workloads, is_comparable, getattr(result, name)))
         counts = Counter(ranks)
         *_, chosen[name] = max(ranks, key=lambda rank: (rank[:2], counts[rank], rank[2]))
         remaining = [result for result in remaining if getattr(result, name) == chosen[name]]
@@ -616,7 +616,7 @@ def _part(rows: PageRows, section: Section) -> Part:
     )
 
 
-def _published_block(rows: PageRows, own: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
+def _published_block(rows: PageRows, ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
     """Return a block with our results and published results of the same workloads."""
     title = "Comparison with published results"
     if not published:
@@ -629,10 +629,10 @@ def _published_block(rows: PageRows, own: Sequence[Result], published: Sequence[
         "A footnote lists the settings in which a result differs from the published result on the nearest number of devices.",
         "Run suite compare for ratios with confidence intervals.",
     )
-    return Block(title, "published", explanation, [_part(rows, _published_section(own, published, looks))])
+    return Block(title, "published", explanation, [_part(rows, _published_section(ours, published, looks))])
 
 
-def _published_section(own: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Section:
+def _published_section(ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Section:
     """Return a table of published results and of our results, with their differences as notes."""
     columns = (
         "devices",
@@ -656,15 +656,21 @@ def _published_section(own: Sequence[Result], published: Sequence[Result], looks
         members.append((result,))
 
     for workload in sorted({result.workload for result in published}):
-        theirs = [result for result in published if result.workload == workload]
-        for result in theirs:
+        of_workload = [result for result in published if result.workload == workload]
+        for result in of_workload:
             add(result, f"{result.round} {result.submitter} {result.system}", ())
-        for result in own:
+        for result in ours:
             if result.workload == workload and figure(result) is not None:
                 marks = f" ({', '.join(labels(result))})" if labels(result) else ""
-                nearest = min(theirs, key=lambda other: abs(math.log((other.devices or 1) / (result.devices or 1))))
-                add(result, f"ours{marks}: {looks[result.key].of_result.label}", _differences(result, nearest))
+                nearest = _nearest_in_size(result, of_workload)
+                add(result, f"this suite{marks}: {looks[result.key].of_result.label}", _differences(result, nearest))
     return Section(table=DataTable.from_rows(lines).without_empty(("notes",)), keys=2, of=tuple(members))
+
+
+def _nearest_in_size(result: Result, published: Sequence[Result]) -> Result:
+    """Return the published result whose number of devices has the smallest ratio to that of a result."""
+    devices = result.devices or 1
+    return min(published, key=lambda candidate: abs(math.log((candidate.devices or 1) / devices)))
 
 
 def _differences(result: Result, published: Result) -> tuple[str, ...]:

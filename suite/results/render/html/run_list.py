@@ -206,9 +206,13 @@ def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
 
 def _bounded(lines: Lines) -> list[tuple[str, str]]:
     """Return the first lines that have a value, cleaned, and the number of further lines."""
-    known = [(clean(str(name), 60), _text(value)) for name, value in lines if value not in (None, "", (), [], {})]
-    hidden = len(known) - _MAX_LINES
-    return [*known[:_MAX_LINES], ("…", f"and {hidden:,} more")] if hidden > 0 else known
+    lines_with_value = [
+        (clean(str(name), 60), _text(value)) for name, value in lines if value not in (None, "", (), [], {})
+    ]
+    hidden = len(lines_with_value) - _MAX_LINES
+    if hidden <= 0:
+        return lines_with_value
+    return [*lines_with_value[:_MAX_LINES], ("…", f"and {hidden:,} more")]
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The figures of studies: curves over a numeric key, bars over names, validation loss over time; and of all-reduces."""
+"""Figures of studies and of all-reduces: curves over a numeric key, bars over names, and validation loss over time."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
     context, common = StudyContext(study.measured), _common_keys(study)
     remaining = iter(looks)
     members = [(line, next(remaining) if line.result is not None else None) for line in study.lines]
-    made: list[charts.Chart] = []
+    drawn: list[charts.Chart] = []
     for mode, of_mode in grouped(members, lambda member: member[0].values.get("mode", "")).items():
         bars: list[charts.Mark] = []
         for line, look in of_mode[:_MAX_BARS]:
@@ -182,21 +182,21 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
                 style, length, text = charts.Style(name, charts.OTHER_SLOT), None, line.outcome
             point, *_ = (*charts.finite_points([(length, 0.0)], line.result), charts.Point(0.0, 0.0))
             bars.append((style, text, point))
-        made += _charts(study, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
-    return made
+        drawn += _charts(study, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
+    return drawn
 
 
 def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Return validation loss over epochs and over seconds, with a curve for each line; empty if it was not measured."""
-    made: list[charts.Chart] = []
+    drawn: list[charts.Chart] = []
     for x, scale in (("epochs", None), ("seconds", 1.0)):
         marks: list[charts.Mark] = []
         for look, result in zip(looks, study.results, strict=True):
             for run in result.runs:
                 points = charts.finite_points(quality(_LOSSES, scale, run.record or RunRecord()), run)
                 marks += [(look.of_result, run.path, point) for point in points]
-        made += _charts(study, (x, "validation loss"), f" over {x}", marks, note=_missing_note(study))
-    return made
+        drawn += _charts(study, (x, "validation loss"), f" over {x}", marks, note=_missing_note(study))
+    return drawn
 
 
 def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:

@@ -1,7 +1,7 @@
-"""Charts as Vega-Lite specifications, which draw them on the page and, by vl-convert, as SVG and PNG.
+"""Vega-Lite specifications of charts. The page draws them in the browser, and vl-convert draws them as SVG and PNG files.
 
-Vega-Lite, since one declarative specification gives an interactive figure under a content security policy without eval, and
-the same picture as a file; vl-convert carries its scripts, so nothing is fetched.
+The same declarative specification gives an interactive figure, under a content security policy without eval, and the same
+picture as a file. vl-convert contains the scripts of Vega-Lite, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ import vl_convert
 
 from suite.results.columns import Columns
 from suite.results.combine import grouped
-from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Style, file_name
+from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, WHOLE, Chart, Point, Style, file_name
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
-# Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
-# after the COLOURS of frameworks those of a whole, of parts of time, of factors of a speedup.
-# The style sheet has light counterparts for a dark page.
-SERIES_COLOURS = (
+SERIES_COLORS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
     *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),
 )
+"""Slot of a style to its color. Six are for frameworks, the rest for a whole, parts of time, and factors of a speedup.
+
+The hues are those of Okabe and Ito, which color-blind readers can distinguish. They are darkened until text in the color has a
+contrast of 4.5 : 1 on white. The style sheet has light counterparts for a dark page.
+"""
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 CSS_VARIABLES: Mapping[str, str] = {
-    **{colour: f"--c{slot}" for slot, colour in enumerate(SERIES_COLOURS)},
+    **{color: f"--c{slot}" for slot, color in enumerate(SERIES_COLORS)},
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
-"""Colour to the CSS variable that replaces it on the page; files use the light theme."""
+"""Color to the CSS variable that replaces it on the page. Files have the colors of the light theme."""
 _SHAPES = {
     "circle": "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4",
     "square": "M-3.5-3.5H3.5V3.5H-3.5Z",
@@ -42,64 +44,88 @@ _SHAPES = {
     "triangle-down": "M0 4L4-3.5H-4Z",
     "cross": "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z",
 }
-"""Vega's name of each of the charts.SHAPES markers to its outline in a legend of the page, within 10 by 10 pixels."""
+"""Vega's name of each of the charts.SHAPES markers to its outline in legends of the page, within 10 by 10 pixels."""
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
 _WIDTH, _HEIGHT = 420, 260
 STEP = 34
-"""Height of a bar with its name above and the gap below it, pixels."""
-_POINT, _MARKED = 40.0, 20  # Size of a marker, square pixels; a curve of more points has none
+"""Height in pixels of a bar with its name above it and the gap below it."""
+_MARKER_SIZE = 40.0
+"""Size of a marker in square pixels."""
+_MAX_MARKERS = 20
+"""A curve of more points has no markers."""
 _LOGARITHMIC = {"x": 3.0, "y": 10.0}
 """Axis to the factor that its values must span before it is logarithmic. A linear axis of times or rates begins at zero."""
 _INSET = 5
 """Pixels between the ends of an axis and the ends of its range, so that no marker at an end is cut."""
 _NEAR = 0.07
 """Share of the height of a figure: texts at lines that are closer than this would overlap."""
-_FURTHER_COLOURS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
-"""Slots for series whose color is taken in their figure: hues that differ much come first, the color of a whole last."""
-_FOR_SCREENS = 2.0
-"""Pixels of a PNG to one of the SVG."""
+_FURTHER_COLORS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
+"""Slots for series whose color is taken in their figure. Hues that differ much are first, and the color of a whole is last."""
+_PNG_SCALE = 2.0
+"""Pixels of the PNG for each pixel of the SVG."""
 IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
-"""`k` of a mark that is no point with a marker. The text of a target stands below its line, or above it (`TARGET_ABOVE`)."""
+"""Values of `k`, the kind of a mark: ideal scaling, target with text below or above its line, point without a marker."""
 Json = Any
 Paint = Callable[[str], str]
-"""A colour of a file to that of the place that it is drawn at."""
+"""Function that returns the color to draw with, for a color of a file."""
 
 
 @functools.cache
 def scripts() -> str:
-    """Vega-Lite, Vega and vega-embed as one script, from vl-convert."""
+    """Return Vega-Lite, Vega, and vega-embed as a single script."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> dict[str, list[Json]]:
-    """Return the points of a chart as columns: series, path, x, y, low, high, name of a bar, text, row, kind."""
-    names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
-    rows = list[list[Json]]()
+    """Return the points of a chart as columns. Columns without a value are left out, except `s`.
 
-    def add(label: str, path: int, point: Point, name: str = "", text: str = "", kind: int | None = None) -> None:
-        place = None if point.row is None or number_of is None else number_of(point.row)
-        values = (label, path, point.x, point.y, point.low, point.high, name, text, place, kind)
+    The columns are the series `s`, the number `p` of the curve, `x`, `y`, `low`, `high`, the `name` of a bar, its `text`, the
+    number of its `row`, and the kind `k`.
+
+    Args:
+        chart: The chart.
+        number_of: Returns the number of a run or a result on the page.
+    """
+    names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
+    rows: list[list[Json]] = []
+
+    def add(series: str, path: int, point: Point, name: str = "", text: str = "", kind: int | None = None) -> None:
+        row = None if point.row is None or number_of is None else number_of(point.row)
+        values = (series, path, point.x, point.y, point.low, point.high, name, text, row, kind)
         rows.append([float(f"{value:.5g}") if isinstance(value, float) else value for value in values])
 
-    for number, ((one, where), curve) in enumerate(grouped(chart.marks, lambda mark: mark[:2]).items()):
-        own, first, last = str(where), curve[0][2], curve[-1][2]
-        name, text = {"bars": (one.label, own), "parts": (own, ""), "ratios": (own, "")}.get(chart.kind, ("", ""))
+    for number, ((style, group), curve) in enumerate(grouped(chart.marks, lambda mark: mark[:2]).items()):
+        name = text = ""
+        if chart.kind == "bars":
+            name, text = style.label, str(group)
+        elif chart.kind in ("parts", "ratios"):
+            name = str(group)
         for _, _, point in curve:
-            add(one.label, number, point, name, text, UNMARKED if len(curve) > _MARKED else None)
-        for step in range(13 if chart.kind == "scaling" and len(curve) > 1 else 0):  # a curve where axes are linear
-            x = first.x * (last.x / first.x) ** (step / 12)
-            add(one.label, number, Point(x, first.y * first.x / x, first.row), kind=IDEAL)
+            add(style.label, number, point, name, text, UNMARKED if len(curve) > _MAX_MARKERS else None)
+        if chart.kind == "scaling" and len(curve) > 1:
+            for point in _ideal_scaling(curve[0][2], curve[-1][2]):
+                add(style.label, number, point, kind=IDEAL)
     above = _targets_with_text_above(chart)
     for point in chart.targets:
         add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET_ABOVE if point.y in above else TARGET)
-    columns = zip(names, map(list, zip(*rows, strict=True)), strict=True)
-    return {name: values for name, values in columns if name == "s" or any(one not in (None, "") for one in values)}
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return {
+        column: values
+        for column, values in columns.items()
+        if column == "s" or any(value is not None and value != "" for value in values)
+    }
+
+
+def _ideal_scaling(first: Point, last: Point) -> list[Point]:
+    """Return points of ideal scaling between two numbers of devices. It is not straight if the axes are linear."""
+    devices = [first.x * (last.x / first.x) ** (step / 12) for step in range(13)]
+    return [Point(x, first.y * first.x / x, first.row) for x in devices]
 
 
 def _targets_with_text_above(chart: Chart) -> set[float]:
-    """Return the targets whose text would overlap the next lower target's text if it stood below its line."""
+    """Return the targets whose text, below the line, would overlap the text of the next lower target."""
     heights = [point.y for _, _, point in chart.marks] + [point.y for point in chart.targets]
     near = _NEAR * (max(heights) - min(heights))
     targets = sorted({point.y for point in chart.targets})
@@ -107,80 +133,95 @@ def _targets_with_text_above(chart: Chart) -> set[float]:
 
 
 def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
-    """Return the Vega specification of a chart. With `on_page` it has no data, title, and legend, which the page has."""
-    paint: Paint = _of_the_page if on_page else str
+    """Return the Vega-Lite specification of a chart.
+
+    Args:
+        chart: The chart.
+        on_page: Leave out data, title, and legend, which the page has itself, and use the colors of the page.
+    """
+    paint: Paint = _page_color if on_page else str
     drawn = marks(chart)
     rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)]
-    scale = {"domain": [one.label for one in chart.styles], "range": [*map(paint, _colours(chart))]}
+    scale = {"domain": [style.label for style in chart.styles], "range": [*map(paint, _colors(chart))]}
     legend: dict[str, Json] = {"labelLimit": 300, "symbolStrokeWidth": 2, "symbolOpacity": 1}
     if _has_lines(chart):
         legend |= {"symbolType": "stroke", "symbolSize": 900}
-    shown = not on_page and chart.kind != "bars" and len(chart.styles) > 1
-    colour = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if shown else None}
-    bars = {one["name"] for one in rows if "name" in one}
-    banded = [*dict.fromkeys(one["s"] for one in rows if one.get("low") is not None)]
-    banded = banded if len(banded) <= MAX_BANDS else []
-    made: dict[str, Json] = {
+    has_legend = not on_page and chart.kind != "bars" and len(chart.styles) > 1
+    color = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if has_legend else None}
+    bars = {row["name"] for row in rows if "name" in row}
+    banded = list(dict.fromkeys(row["s"] for row in rows if row.get("low") is not None))
+    if len(banded) > MAX_BANDS:
+        banded = []
+    parameters = {"from": None, "to": None, "banded": banded}
+    specification: dict[str, Json] = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"name": "marks"} if on_page else {"values": rows},
         "autosize": {"type": "fit-x" if on_page else "pad", "contains": "padding"},
         "width": _WIDTH,
         "height": STEP * len(bars) if chart.kind in CATEGORIES else _HEIGHT,
-        "params": [
-            {"name": one, "value": value} for one, value in {"from": None, "to": None, "banded": banded}.items()
-        ],
-        "layer": _bars(chart, colour, paint) if chart.kind in CATEGORIES else _curves(chart, colour, paint, on_page),
+        "params": [{"name": name, "value": value} for name, value in parameters.items()],
+        "layer": _bars(chart, color, paint) if chart.kind in CATEGORIES else _curves(chart, color, paint, on_page),
         "config": _config(paint, on_page),
     }
     if on_page:
-        return made
+        return specification
     below = [", ".join(chart.labels), NOT_VERIFIED.rstrip("."), clean(chart.note, 120)]
-    return made | {
+    return specification | {
         "title": {"text": clean(chart.title, 90), "subtitle": [line for line in below if line]},
         "padding": 12,
     }
 
 
-def _of_the_page(colour: str) -> str:
-    return f"var({CSS_VARIABLES[colour]})"
+def _page_color(color: str) -> str:
+    return f"var({CSS_VARIABLES[color]})"
 
 
-def _colour(one: Style) -> str:
-    return MUTED if one.published or one.slot == OTHER_SLOT else SERIES_COLOURS[one.slot % len(SERIES_COLOURS)]
+def _color(style: Style) -> str:
+    if style.published or style.slot == OTHER_SLOT:
+        return MUTED
+    return SERIES_COLORS[style.slot % len(SERIES_COLORS)]
 
 
-def _colours(chart: Chart) -> list[str]:
+def _colors(chart: Chart) -> list[str]:
     """Return the color of each style. The lines of a figure have distinct colors, as long as there are enough.
 
     The first series of a framework has the framework's color in every figure. Each further series gets a color that no other
     series of the figure has.
     """
-    preferred = [_colour(style) for style in chart.styles]
+    preferred = [_color(style) for style in chart.styles]
     if not _has_lines(chart):
         return preferred
-    colours: dict[int, str] = {}
+    colors: dict[int, str] = {}
     for number in sorted(range(len(preferred)), key=lambda number: chart.styles[number].style):
-        if preferred[number] not in colours.values():
-            colours[number] = preferred[number]
-    free = [SERIES_COLOURS[slot] for slot in _FURTHER_COLOURS if SERIES_COLOURS[slot] not in colours.values()]
+        if preferred[number] not in colors.values():
+            colors[number] = preferred[number]
+    free = [SERIES_COLORS[slot] for slot in _FURTHER_COLORS if SERIES_COLORS[slot] not in colors.values()]
     for number in range(len(preferred)):
-        if number not in colours:
-            colours[number] = free.pop(0) if free else preferred[number]
-    return [colours[number] for number in range(len(preferred))]
+        if number not in colors:
+            colors[number] = free.pop(0) if free else preferred[number]
+    return [colors[number] for number in range(len(preferred))]
 
 
 def look(chart: Chart) -> list[dict[str, Json]]:
     """Return each style of a chart for the legend of the page: its name, its color, its marker and how its line is drawn."""
     found = []
     styles = [] if chart.kind == "bars" else chart.styles
-    for one, painted in zip(styles, _colours(chart), strict=False):
-        colour, dash = _of_the_page(painted), _dash(one) if _has_lines(chart) else None
-        marker = {"shape": _SHAPES[_shape(one)], "fill": "none" if chart.kind == "ratios" else colour}
-        found.append({"name": one.label, "colour": colour, "dash": dash, **marker})
+    for style, file_color in zip(styles, _colors(chart), strict=False):
+        color = _page_color(file_color)
+        found.append(
+            {
+                "name": style.label,
+                "color": color,
+                "dash": _dash(style) if _has_lines(chart) else None,
+                "shape": _SHAPES[_shape(style)],
+                "fill": "none" if chart.kind == "ratios" else color,
+            }
+        )
     return found
 
 
-SHAPE = {"field": "marker", "type": "nominal", "scale": None}  # no scale: a legend of lines has their dashes alone
+SHAPE = {"field": "marker", "type": "nominal", "scale": None}
+"""Encoding of markers of lines. It has no scale, so the legend shows the dashes of the lines only."""
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
@@ -193,24 +234,25 @@ def _marker(chart: Chart) -> dict[str, Json]:
     return {"calculate": f"{json.dumps(shapes)}[indexof({json.dumps(names)}, datum.s)]", "as": "marker"}
 
 
-def _shape_in_legend(chart: Chart, colour: Mapping[str, Json]) -> dict[str, Json]:
+def _shape_in_legend(chart: Chart, color: Mapping[str, Json]) -> dict[str, Json]:
     """Return the encoding of markers that share their legend with the colors."""
     shapes = [_shape(style) for style in chart.styles]
-    return {**colour, "scale": {"domain": colour["scale"]["domain"], "range": shapes}}
+    return {**color, "scale": {"domain": color["scale"]["domain"], "range": shapes}}
 
 
 def _has_lines(chart: Chart) -> bool:
     return chart.kind not in (*CATEGORIES, "points")
 
 
-def _dash(one: Style) -> list[int]:
-    if one.published:
-        return _DASHES[1 + (one.style + one.style // 6) % 3]
-    return _DASHES[(one.style + one.style // 12) % len(_DASHES)]  # with its shape so 24 are distinct
+def _dash(style: Style) -> list[int]:
+    """Return the dashes of a line. Together with the marker they distinguish 24 styles of a color."""
+    if style.published:
+        return _DASHES[1 + (style.style + style.style // 6) % 3]
+    return _DASHES[(style.style + style.style // 12) % len(_DASHES)]
 
 
-def _shape(one: Style) -> str:
-    return [*_SHAPES][one.style % len(_SHAPES)]
+def _shape(style: Style) -> str:
+    return list(_SHAPES)[style.style % len(_SHAPES)]
 
 
 def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
@@ -223,12 +265,13 @@ def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool,
         logarithmic: Whether the axis may be logarithmic.
         zero: A linear axis begins at zero, without a range of negative numbers.
     """
-    known, axis = sorted({*values}), dict[str, Json](title=title, tickCount=6)
+    distinct = sorted(set(values))
+    axis: dict[str, Json] = {"title": title, "tickCount": 6}
     scale: dict[str, Json] = {"zero": zero, "nice": True}
-    if logarithmic and field == "x" and len(known) <= 8 and all(value == int(value) for value in known):
-        axis |= {"values": known, "format": ",.6~r"}
-    if logarithmic and known and known[0] > 0:
-        if known[-1] >= _LOGARITHMIC[field] * known[0]:
+    if logarithmic and field == "x" and len(distinct) <= 8 and all(value == int(value) for value in distinct):
+        axis |= {"values": distinct, "format": ",.6~r"}
+    if logarithmic and distinct and distinct[0] > 0:
+        if distinct[-1] >= _LOGARITHMIC[field] * distinct[0]:
             scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",.6~r"
         elif not zero:
             scale |= {"nice": False, "padding": 12}
@@ -238,22 +281,25 @@ def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool,
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) -> list[dict[str, Json]]:
+def _curves(chart: Chart, color: dict[str, Json], paint: Paint, on_page: bool) -> list[dict[str, Json]]:
     points = [point for _, _, point in chart.marks]
     logarithmic, timed = chart.kind != "lines", chart.kind == "lines"
-    heights = [*(point.y for point in points), *(one.y for one in chart.targets)]
+    heights = [point.y for point in (*points, *chart.targets)]
     x = _axis("x", chart.x_label, (point.x for point in points), logarithmic=logarithmic, zero=timed)
     y = _axis("y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero or logarithmic)
-    if timed:  # the page sets them where a pointer is dragged
+    if timed:  # the page sets the limits when the user drags over the figure
         x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "nice": False}
         y["scale"] |= {} if chart.from_zero else {"padding": _INSET}
-    dash = colour | {"scale": colour["scale"] | {"range": [*map(_dash, chart.styles)]}}  # one legend with the colours
-    place = {"x": x, "y": y, "color": colour}
+    dash = color | {
+        "scale": color["scale"] | {"range": [*map(_dash, chart.styles)]}
+    }  # colors and dashes share a legend
+    place = {"x": x, "y": y, "color": color}
 
     def layer(test: str, mark: dict[str, Json], encoding: dict[str, Json], *more: Json) -> dict[str, Json]:
         return {"transform": [{"filter": test}, *more], "mark": {"clip": on_page, **mark}, "encoding": encoding}
 
-    kinds, layers = "datum.k === {}", list[dict[str, Json]]()
+    kinds = "datum.k === {}"
+    layers: list[dict[str, Json]] = []
     of_points = f"datum.k !== {IDEAL} && datum.k !== {TARGET} && datum.k !== {TARGET_ABOVE}"
     if chart.kind == "scaling":
         dotted = {"type": "line", "strokeDash": [1, 3], "color": paint(MUTED), "strokeWidth": 1}
@@ -267,11 +313,13 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     if chart.kind != "points":
         lines = {**place, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}
         layers.append(layer(of_points, {"type": "line", "strokeWidth": 2}, lines))
-    ours, usual = ("indexof(datum.s, 'ours') === 0", 0.6) if chart.kind == "points" else ("false", 1)
-    size = {"condition": {"test": ours, "value": 5 * _POINT}, "value": _POINT}
-    opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": ours, "value": 1}]
-    shape = SHAPE if _has_lines(chart) else _shape_in_legend(chart, colour)
-    dots = {**place, "shape": shape, "size": size, "opacity": {"condition": opaque, "value": usual}}
+    large = [style.label for style in chart.styles if style.slot == WHOLE] if chart.kind == "points" else []
+    is_large = f"indexof({json.dumps(large)}, datum.s) >= 0"
+    opacity = 0.6 if chart.kind == "points" else 1.0
+    size = {"condition": {"test": is_large, "value": 5 * _MARKER_SIZE}, "value": _MARKER_SIZE}
+    opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": is_large, "value": 1}]
+    shape = SHAPE if _has_lines(chart) else _shape_in_legend(chart, color)
+    dots = {**place, "shape": shape, "size": size, "opacity": {"condition": opaque, "value": opacity}}
     markers = [_marker(chart)] if _has_lines(chart) else []
     layers.append(layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, *markers))
     if on_page and chart.x_label in ("seconds", "minutes"):
@@ -290,27 +338,28 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     return layers
 
 
-def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    # names are above their bars. Next to the bars they would leave no width on a phone
+def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
+    # the name of a bar is above it: next to it, the name would leave no width for the bar on a phone
     above = {"labelAlign": "left", "labelBaseline": "bottom", "labelOffset": -2, "labelPadding": 0, "labelLimit": 330}
     axis = {**above, "ticks": False, "grid": False, "domain": False, "zindex": 1}
     y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis}
     xs = [point.x for _, _, point in chart.marks]
     x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")
-    place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}, "yOffset": 7}
+    place = {"y": y, "x": x, "color": color}
+    common = {"tooltip": {"content": "data"}, "yOffset": 7}
     x["scale"].pop("range", None)  # bars begin at the left edge, as their names do
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
         # A tick per name at a factor of 1. A line over the whole height would cross the names.
         tick = {"type": "tick", "orient": "vertical", "size": 18, "thickness": 1, "color": paint(MUTED), "yOffset": 7}
         neutral = {"mark": tick, "encoding": {"x": {"datum": 1}, "y": y}}
-        product = {"test": f"datum.s === {json.dumps(chart.styles[0].label)}", "value": 200}  # around its larger factor
+        product = {"test": f"datum.s === {json.dumps(chart.styles[0].label)}", "value": 200}  # larger than its factors
         size = {"condition": product, "value": 60}
-        point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **told}
-        return [neutral, {"mark": point, "encoding": {**place, "shape": _shape_in_legend(chart, colour), "size": size}}]
-    bar: dict[str, Json] = {"mark": {"type": "bar", "height": 14, **told}, "encoding": place}
+        point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **common}
+        return [neutral, {"mark": point, "encoding": {**place, "shape": _shape_in_legend(chart, color), "size": size}}]
+    bar: dict[str, Json] = {"mark": {"type": "bar", "height": 14, **common}, "encoding": place}
     if chart.kind == "parts":
-        places = json.dumps([one.label for one in chart.styles])
+        places = json.dumps([style.label for style in chart.styles])
         place |= {"order": {"field": "order"}}
         return [bar | {"transform": [{"calculate": f"indexof({places}, datum.s)", "as": "order"}]}]
     text = {"type": "text", "align": "left", "dx": 5, "dy": 7, "color": paint(INK)}
@@ -328,14 +377,15 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
         "view": {"stroke": None},
         "font": "inherit" if on_page else _FONT,
         "background": None if on_page else PAPER,
-        "aria": False,  # one description for a figure, and its table: a thousand marks would be read out one by one
+        "aria": False,  # the page describes a figure and has its table: a screen reader would read out each of a thousand marks
     }
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """Write each chart on white to a new folder as `01-TITLE.svg` and `.png`.
+    """Write each chart on a white background into a new folder, as `01-TITLE.svg` and `01-TITLE.png`.
 
-    Raises ValueError if a chart cannot be written.
+    Raises:
+        ValueError: The folder is not empty, or cannot be written.
     """
     refuse_full(folder)
     try:
@@ -343,9 +393,10 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> None:
         for number, chart in enumerate(charts, start=1):
             stem, picture = file_name(number, chart.title), svg(chart)
             (folder / f"{stem}.svg").write_text(picture, encoding="utf-8")
-            (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_FOR_SCREENS))
+            (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_PNG_SCALE))
     except OSError as error:
-        raise ValueError(f"--figures {folder} cannot be written ({error.strerror}). Give a different folder") from error
+        reason = error.strerror or str(error)
+        raise ValueError(f"--figures {folder}: cannot write the folder ({reason}). Set a different folder") from error
 
 
 def svg(chart: Chart) -> str:
@@ -354,6 +405,6 @@ def svg(chart: Chart) -> str:
 
 
 def refuse_full(folder: Path) -> None:
-    """Raise ValueError if the folder of figures is not empty."""
+    """Raise ValueError if the folder for figures exists and is not empty, or is not a folder."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"--figures {folder} exists already and is not an empty folder. Give a new folder")
+        raise ValueError(f"--figures {folder}: expected a new or empty folder. Set a different folder")

@@ -172,7 +172,7 @@ OVERLAPPING = [
     *modern_log([(110.0 * n, n) for n in (1, 2, 3)], starts=[(100.0 * n + 1, n) for n in range(4)]),
     *[mllog(100.0 * label, "eval_start", epoch_num=label) for label in (1, 2, 3)],
 ]
-"""NVIDIA's RetinaNet: an evaluation, labelled from 1, ends after the next epoch, labelled from 0, has started."""
+"""NVIDIA's RetinaNet: an evaluation, labeled from 1, ends after the next epoch, labeled from 0, has started."""
 
 
 def blocks_of(evaluations, size, first=0):
@@ -194,8 +194,8 @@ def blocks_of(evaluations, size, first=0):
         ),
         (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
         (OVERLAPPING, 3, ""),
-        (new_log(accuracy=range(15)), 15, "labelled from 0"),
-        (new_log(accuracy=range(15), starts=range(15)), 15, "labelled from 0"),
+        (new_log(accuracy=range(15)), 15, "labeled from 0"),
+        (new_log(accuracy=range(15), starts=range(15)), 15, "labeled from 0"),
         (new_log(accuracy=[1, 2, 3], starts=[1, 2, 3, 4]), 3, ""),
         (new_log(accuracy=[1, 2, 3], starts=[0, 1, 2]), 3, ""),
         (new_log([1, 1, 2, 2], opened=[1, 1, 2, 2]), 2, ""),
@@ -208,7 +208,7 @@ def blocks_of(evaluations, size, first=0):
 def test_shapes_of_published_logs(tmp_path, log, epochs, text):
     record = reading_of(tmp_path, log)
     assert (record.status, record.epochs_to_target) == ("success", epochs)
-    assert text in said(record) if text else "labelled from" not in said(record)
+    assert text in said(record) if text else "labeled from" not in said(record)
 
 
 def test_evaluations_of_v05_that_overtook_each_other(tmp_path):

@@ -119,7 +119,7 @@ def test_hostile_records_are_problems(tmp_path, record):
 
 def test_suite_run_with_wrong_types(tmp_path):
     record = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
-    wrong = ("devices is not a whole number", "targets is not an object of numbers", "labels is not a list of texts")
+    wrong = ("devices is not an integer", "targets is not an object of numbers", "labels is not a list of strings")
     assert [text.split(": ", 1)[1] for text in texts(record)[:3]] == [f"suite_run: {text}" for text in wrong]
     assert (record.settings.devices, record.settings.system) == (None, "")
 
@@ -324,7 +324,7 @@ def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
     assert record.seed == seed
     old = [text.replace('"key": "seed"', '"key": "run_set_random_seed"') for text in lines]
     assert read_lines(tmp_path, old).seed == seed
-    assert sum("seed is not a whole number" in text for text in texts(record)) == count
+    assert sum("seed is not an integer" in text for text in texts(record)) == count
     assert "run_set_random_seed" not in record.hyperparameters
 
 

@@ -209,7 +209,7 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
             looks.setdefault(name, set()).add(sample.inner_html())
     assert {len(of) for of in looks.values()} == {1}
     assert len({next(iter(looks[name])) for name in results}) == len(results)
-    bars = page.locator("figure", has_text="what the speedup is made of").locator(".role-axis-label text")
+    bars = page.locator("figure", has_text="factors of the speedup").locator(".role-axis-label text")
     assert {f"{name}, 1 → 2 dev" for name in curves} <= {*bars.all_text_contents()}
     page.set_viewport_size({"width": 400, "height": 900})
     cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"

@@ -393,7 +393,7 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
     assert "$x" in texts
     assert "Not verified by MLCommons Association" in " ".join(texts)
     vega.write_figures([shown], tmp_path / "new")
-    with pytest.raises(ValueError, match="not an empty folder"):
+    with pytest.raises(ValueError, match="expected a new or empty folder"):
         vega.write_figures([shown], tmp_path / "new")
 
 
@@ -436,10 +436,10 @@ def test_odd_numbers_are_drawn(points):
     parsed(chart(Series("a", 0, (positive,)), kind="scaling"))
 
 
-def test_a_series_has_its_colour_in_files_and_the_pages_on_the_page():
+def test_a_series_has_its_color_in_files_and_the_pages_on_the_page():
     shown = chart(Series("#0a62a4", 1, LINE), Series("var(--c0)", vega.OTHER_SLOT, LINE))
     text = vega.svg(shown)
-    assert vega.SERIES_COLOURS[1] in text
+    assert vega.SERIES_COLORS[1] in text
     assert "var(" not in text.replace(">var(--c0)<", "")
     on_page = vega.spec(shown, on_page=True)
     (scale,) = {str(layer["encoding"]["color"]["scale"]) for layer in on_page["layer"]}
@@ -493,7 +493,7 @@ def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacit
         for batch in range(settings):
             write_run(tmp_path, f"a{batch}", index, qualities=(0.3 + index / 100, 0.65), batch_size_global=256 << batch)
     over_epochs, *_ = charts_of(tmp_path)
-    assert ("median, least and most" in over_epochs.note, "median" in over_epochs.note) == (opacity > 0, True)
+    assert ("the minimum, and the maximum" in over_epochs.note, "median" in over_epochs.note) == (opacity > 0, True)
     tree, _ = parsed(over_epochs)
     shown = [one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")]
     assert [*map(float, shown)] == [opacity] * settings
@@ -621,7 +621,7 @@ def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
 # --- the look -----------------------------------------------------------------------------------------------------------
 
 
-def test_curves_of_a_figure_differ_in_colour_and_those_of_one_framework_in_line_and_marker_too():
+def test_curves_of_a_figure_differ_in_color_and_those_of_one_framework_in_line_and_marker_too():
     slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
     results = [
         make_result(framework=name, hyperparameters={"opt_x": at})
@@ -631,25 +631,25 @@ def test_curves_of_a_figure_differ_in_colour_and_those_of_one_framework_in_line_
     assert {found[row.key].of_result.slot for row in results} == {*map(slots.get, ("pytorch", "jax", "mxnet"))}
     marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
-    assert len({one["colour"] for one in looks}) == 5
-    assert [one["colour"] for one in looks[:2]] == [f"var(--c{slots[name]})" for name in ("pytorch", "jax")]
-    assert looks[3]["colour"] == f"var(--c{slots['mxnet']})", "further curves of another framework leave it its colour"
+    assert len({one["color"] for one in looks}) == 5
+    assert [one["color"] for one in looks[:2]] == [f"var(--c{slots[name]})" for name in ("pytorch", "jax")]
+    assert looks[3]["color"] == f"var(--c{slots['mxnet']})", "further curves of another framework leave it its color"
     assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
     many = charts.framework_slots(f"other {index}" for index in range(9))
-    assert sorted(many.values()) == list(range(charts.COLOURS))
-    own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
-    assert own == list(range(len(vega.SERIES_COLOURS)))
+    assert sorted(many.values()) == list(range(charts.COLORS))
+    own = [*range(charts.COLORS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
+    assert own == list(range(len(vega.SERIES_COLORS)))
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_up_to_twelve_curves_have_distinct_colours(published):
+def test_up_to_twelve_curves_have_distinct_colors(published):
     series = [Series(str(at), 1, LINE, published and at > 0, style=at) for at in range(12)]
     for kind in ("lines", "powers", "scaling"):
         shown = chart(*series, kind=kind)
-        assert len({one["colour"] for one in vega.look(shown)}) == 12
-        (colours,) = {tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)}
-        assert len(set(colours)) == 12
-        assert colours[0] == vega.SERIES_COLOURS[1]
+        assert len({one["color"] for one in vega.look(shown)}) == 12
+        (colors,) = {tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)}
+        assert len(set(colors)) == 12
+        assert colors[0] == vega.SERIES_COLORS[1]
 
 
 def lines_of(shown):
@@ -657,7 +657,7 @@ def lines_of(shown):
 
 
 @pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])
-def test_series_of_one_colour_are_distinct_in_line_and_marker(published, distinct):
+def test_series_of_one_color_are_distinct_in_line_and_marker(published, distinct):
     looks = vega.look(chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct))))
     assert len({(str(one["dash"]), one["shape"]) for one in looks}) == distinct
 
@@ -668,38 +668,39 @@ def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, ru
         write_run(tmp_path, f"a{number // 3}", number % 3, batch_size_global=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
     assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
-    assert over_epochs.note == ("Of several runs: median, while half of them last" if paths == 1 else "")
+    note = "For results with several runs: the median, up to the point that half of the runs reached"
+    assert over_epochs.note == (note if paths == 1 else "")
 
 
 def test_legends_of_files_have_the_dashes_of_their_lines():
     shown = chart(*(Series(str(at), at, LINE, style=at) for at in range(4)))
     tree, _ = parsed(shown)
     for slot, dash in enumerate(("", "6,2", "2,2", "6,2,2,2")):
-        of = [one for one in tree.iter() if one.get("stroke") == vega.SERIES_COLOURS[slot]]
+        of = [one for one in tree.iter() if one.get("stroke") == vega.SERIES_COLORS[slot]]
         assert [one.get("stroke-dasharray") for one in of] == [dash, dash]  # the line, and its sample
 
 
-def test_an_accelerator_has_one_colour_and_shape_in_all_figures():
-    """Of all rounds, which have more kinds than there are colours and shapes in three."""
+def test_an_accelerator_has_one_color_and_shape_in_all_figures():
+    """Of all rounds, which have more kinds than there are colors and shapes in three."""
     found = scaling.workload_charts(published_results())
-    looks = {(one["name"], one["colour"], one["shape"]) for each in found for one in vega.look(each)}
+    looks = {(one["name"], one["color"], one["shape"]) for each in found for one in vega.look(each)}
     assert len({name for name, *_ in looks}) == len(looks) == len({look[1:] for look in looks}) > 18
     assert "other accelerators" not in {name for name, *_ in looks}
 
 
-def luminance(colour):
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+def luminance(color):
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_every_colour_of_the_figures_is_in_the_style_sheet_twice_with_enough_contrast():
-    for colour, name in vega.CSS_VARIABLES.items():
-        assert re.findall(rf"{name}: (#[0-9a-f]{{6}})", SHEET)[0] == colour
+def test_every_color_of_the_figures_is_in_the_style_sheet_twice_with_enough_contrast():
+    for color, name in vega.CSS_VARIABLES.items():
+        assert re.findall(rf"{name}: (#[0-9a-f]{{6}})", SHEET)[0] == color
     for index in range(2):  # light and dark
         for ground in ("paper", "ground"):
             paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
-            series = [f"c{slot}" for slot in range(len(vega.SERIES_COLOURS) if ground == "paper" else 0)]
+            series = [f"c{slot}" for slot in range(len(vega.SERIES_COLORS) if ground == "paper" else 0)]
             for name in ("ink", "muted", "bad", "link", *series):
                 text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
                 assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, ground, index)

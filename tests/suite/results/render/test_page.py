@@ -110,7 +110,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert re.search(r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>', found.source)
     titles = [
-        *("time to target over devices", "where the time goes", "what the speedup is made of"),
+        *("time to target over devices", "parts of the time", "factors of the speedup"),
         "hit rate at 10 over epochs", "hit rate at 10 over time", "throughput over time", "data wait over time",
         "CPU used by the run", "GPU in use", "GPU power",
     ]  # fmt: skip
@@ -247,7 +247,7 @@ def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path)
     assert len(files) == len(found.figures)
     assert {path.read_text().count(f">{NOT_VERIFIED}<") for path in files} == {1}
     assert all("demo, cpu, oversubscribed" in path.read_text() for path in files)
-    assert "ours (cpu, demo, oversubscribed): " in found.text
+    assert "this suite (cpu, demo, oversubscribed): " in found.text
     assert not re.search(r"<td[^>]*>\s*(\([a-z]\)\s*)+</td>", found.source)  # a cell of marks alone
 
 
@@ -423,7 +423,7 @@ def test_nothing_is_overwritten(tmp_path):
     runs = table(tmp_path / "logs")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "mine.svg").write_text("mine")
-    with pytest.raises(ValueError, match="not an empty folder"):
+    with pytest.raises(ValueError, match="expected a new or empty folder"):
         write_html(runs, tmp_path / "new.html", figures=tmp_path / "figures")
     assert not (tmp_path / "new.html").exists()
     with pytest.raises(ValueError, match="does not exist"):
@@ -455,9 +455,9 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
         (["--figures", "x"], "need --html OUT"),
         (["--predict", "8"], "need --html OUT"),
         (["--follow"], "need --html OUT"),
-        (["--html", "x.html", "--follow", "--figures", "x"], "leave out one of the two"),
-        (["--html", "x.html", "--format", "csv"], "leave out --format"),
-        (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
+        (["--html", "x.html", "--follow", "--figures", "x"], "Leave out either option"),
+        (["--html", "x.html", "--format", "csv"], "Leave out --format"),
+        (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "Nearest"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
@@ -477,14 +477,14 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     for index in range(4):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
-    assert "Of several runs: median, least and most, while half of them go on" in found.text
+    assert "the median, the minimum, and the maximum, up to the point that half of the runs reached" in found.text
     quality = next(
         figure
         for title, figure in zip(found.drawn, found.figures, strict=True)
         if "hit rate at 10 over epochs" in title
     )
     assert len(quality["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
-    assert "The other 3 tables have no figures" in found.text
+    assert "The remaining 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
 
 

@@ -31,7 +31,7 @@ def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, si
 def test_table_and_fit(tmp_path):
     write_sums(tmp_path)
     (section,) = all_reduce_sections(results(tmp_path))
-    assert "bus bandwidth that × 2 (n − 1) / n" in section.above[0]
+    assert "bus bandwidth is the algorithm bandwidth × 2 (n − 1) / n" in section.above[0]
     assert section.above[0].endswith("Labels: cpu, synthetic.")
     assert section.table.to_frame()["size_bytes"].tolist() == SIZES
     seconds = 2 * (ALPHA + (1 << 20) / 2 / BANDWIDTH)
@@ -39,7 +39,7 @@ def test_table_and_fit(tmp_path):
     assert last["microseconds"] == pytest.approx(seconds * 1e6)
     assert last["bus GB/s"] == last["algorithm GB/s"] == pytest.approx((1 << 20) / seconds / 1e9)
     assert section.below[0].startswith("pytorch, 2 devices, fp32, laptop: α 40 ± ")
-    assert "requested link: auto, topology.json shows one machine, 1 socket" in section.below[0]
+    assert "link=auto. Links in topology.json: one machine, 1 socket" in section.below[0]
 
 
 def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):

@@ -132,9 +132,9 @@ def test_a_point_between_two_batches_counts_as_twice_the_runs_of_a_result():
 def test_without_a_reference_the_nearest_are_named():
     found = judged(ours("resnet50", [40] * 5, 16))
     assert found.verdict == ConvergenceVerdict.NOT_JUDGED
-    assert "Nearest: 408 (35.19 epochs, 23 runs); 472 (35 epochs, 5 runs)" in found.why_not_judged
+    assert "Nearest: 408 (35.19 epochs, 23 runs), 472 (35 epochs, 5 runs)" in found.why_not_judged
     found = judged(ours("ssd", [40] * 5, 1024, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", targets={"map": 0.5}))
-    assert found.why_not_judged == "no published run of ssd to this target under the same rules"
+    assert found.why_not_judged == "no published run of ssd has this target and the same rules"
 
 
 def test_tokens_and_sentence_pairs_never_meet():

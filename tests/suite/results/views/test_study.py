@@ -145,7 +145,7 @@ def test_times_of_single_steps_and_a_share_of_waiting_that_reads_as_percent(tmp_
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
     names = ("ms mean", "sd", "median", "p90", "p99", "steps", "ms/step", "data wait")
     assert shown(tmp_path, *names) == [(5, 0.5, 4.9, 6, 7, 7, 5, pytest.approx(9e-5))]
-    assert only(tmp_path).below == ("Each step was timed separately, with a wait after each step.",)
+    assert only(tmp_path).below == ("Each step was timed separately with a wait after each step.",)
     assert "| below 0.1 % |" in section_markdown(only(tmp_path))
 
 
