@@ -1,4 +1,4 @@
-"""`suite advise DIR…`: on how many devices to run a job, from measured times to target."""
+"""`suite advise DIR…`: advises on how many devices to run a job, from measured times to target."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text[:12]) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r}: give a whole number of devices, 1 or more")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: expected a number of devices of at least 1")
     return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the advice; 0. Raises ValueError if there are no measurements."""
+    """Print the advice and return 0.
+
+    Raises:
+        ValueError: No result has a time to target, or an argument is wrong.
+    """
     from suite.results.scores import measured
     from suite.results.views.advise import advise, parse_deadline
 
     resolve_output(args)
-    wanted = prices(args)
+    price_list = prices(args)
     deadline = None if args.deadline is None else parse_deadline(args.deadline)
     check_logs(args.paths)
     results = measured(args.paths, args.published, args.workload, "advise")
-    write(advise(results, args.devices, deadline, wanted), args)
+    write(advise(results, args.devices, deadline, price_list), args)
     return 0

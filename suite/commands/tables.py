@@ -1,4 +1,4 @@
-"""`suite tables DIR…`: tables 1-7 of the DGX-1 scaling article for our results."""
+"""`suite tables DIR…`: prints tables 1-7 of the DGX-1 scaling article for measured results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from suite.commands.arguments import add, add_format, add_logs, check_logs, reso
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite tables`."""
     add_logs(parser, nargs="*")
-    add(parser, "--article", "the article's own tables too, with its table 7 checked")
+    add(parser, "--article", "add the tables of the article, and check the speedups of its table 7")
     add_format(parser)
     figure = "the article's figure 6 (time to target over devices, speedup as an inset) as SVG and PNG in a new folder"
     add(parser, "--figures FOLDER", figure, type=Path)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the tables; 0. Raises ValueError if there is nothing to show or a file would be overwritten."""
+    """Print or write the tables and return 0.
+
+    Raises:
+        ValueError: There is nothing to show, or a file would be overwritten.
+    """
     from suite.results.scores import find_published, measured
     from suite.results.views.tables import tables
 

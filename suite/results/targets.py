@@ -76,14 +76,16 @@ _TARGET_TOLERANCE = 2.0**-23
 """Relative difference up to which two targets are one: the rounding of a float32, and no more: 0.6349996 is not 0.635."""
 
 
-def same_targets(one: Mapping[str, float], other: Mapping[str, float], workload: str) -> bool | None:
+def same_targets(left: Mapping[str, float], right: Mapping[str, float], workload: str) -> bool | None:
     """Check whether two targets of a workload are the same quality. None if a target is unknown.
 
     Single targets are compared by value, because logs of the rounds name the metric differently. Several targets are
     compared by name.
     """
     metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
-    first, second = ({name: value * bleu_scale(metric, value) for name, value in side.items()} for side in (one, other))
+    first, second = (
+        {name: value * bleu_scale(metric, value) for name, value in side.items()} for side in (left, right)
+    )
     if not first or not second:
         return None
     if len(first) == len(second) == 1:

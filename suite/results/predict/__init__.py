@@ -1,1 +1,1 @@
-"""`suite scaling`: predicts what more devices bring, from our logs, published rows and descriptions of systems."""
+"""`suite scaling`: predictions for more devices, from logs, published results, and descriptions of systems."""

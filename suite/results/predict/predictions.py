@@ -235,7 +235,7 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
 
 def predict_times(
     results: Sequence[Result], devices: Sequence[int], prices: Prices | None = None
-) -> tuple[list[dict[str, Any]], str]:
+) -> tuple[list[PredictionRow], str]:
     """Predict the time to target of a group of `comparable_groups` on further device counts, with the scaling model.
 
     Returns:
@@ -248,7 +248,7 @@ def predict_times(
     if reason := why_not_by_model(results):
         return [], reason
     prediction = predict(results, PredictionRequest(tuple(devices), prices=prices))
-    rows = [row.columns() for row in prediction.rows if row.kind == PREDICTION and row.seconds]
+    rows = [row for row in prediction.rows if row.kind == PREDICTION and row.seconds]
     return rows, "" if rows else "the epochs to target at their batches are not known"
 
 

@@ -62,8 +62,8 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     shown = ours + (with_time(find_published(ARTICLE)) if with_article else [])
     if not shown:
         raise ValueError(
-            "no run was trained to a target, and these tables show times to target; "
-            "for the throughput of runs of fixed length, run: suite report DIR"
+            "no run was trained to a target, and these tables show times to target. "
+            "For the throughput of runs of fixed length, run: suite report DIR"
         )
     printed = printed_speedups() if with_article else {}
     sections: list[Section] = []
@@ -91,9 +91,9 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     if len({result.profile for result in ours}) > 1:
         above.append("The results have several profiles. Each profile has its own tables and speedups.")
     if len(ours) < len(results):
-        above.append(
-            f"Left out: {len(results) - len(ours)} results without a time to target (suite report shows them)."
-        )
+        count = len(results) - len(ours)
+        noun = "result" if count == 1 else "results"
+        above.append(f"Left out: {count} {noun} without a time to target (suite report shows all results).")
     sections += _table_7(pairs, single)
     rows_of_pairs = [{name: value for name, value in row.items() if name != "notes"} for row in pairs]
     return View("Time to target and speedup", tuple(sections), DataTable.from_rows(data + rows_of_pairs), tuple(above))
@@ -121,16 +121,15 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
 
 def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
     """Return the label of each result of families with the same title: the settings of its family, then of its series."""
-    every = [result for family in group for result in family]
-    of_families = distinct_labels(every, aside=("gpus",), always=("targets", "dataset"))
-    found = {result.key: text for result, text in zip(every, of_families, strict=True)}
+    results = [result for family in group for result in family]
+    of_families = distinct_labels(results, aside=("gpus",), always=("targets", "dataset"))
+    label_of = {result.key: text for result, text in zip(results, of_families, strict=True)}
     for family in group:
         if len(series_of_family(family)) > 1:
             of_series = distinct_labels(family, shown=("devices", "nodes"))
-            found |= {
-                result.key: _joined(found[result.key], text) for result, text in zip(family, of_series, strict=True)
-            }
-    return found
+            for result, text in zip(family, of_series, strict=True):
+                label_of[result.key] = _joined(label_of[result.key], text)
+    return label_of
 
 
 def _joined(*texts: str) -> str:
@@ -144,13 +143,14 @@ def _section(
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
-def _results(name: str, group: Sequence[Sequence[Result]], words: Mapping[str, str]) -> Iterator[Line]:
-    every = [row for family in group for row in family]
-    alike = distinct_labels(every, [(words[row.key], row.devices) for row in every])  # the same devices on more nodes
-    for row, more in zip(every, alike, strict=True):
+def _results(name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str, str]) -> Iterator[Line]:
+    """Yield the columns of each result. Results on the same devices with one label get a further label, such as the nodes."""
+    results = [result for family in group for result in family]
+    further = distinct_labels(results, [(label_of[result.key], result.devices) for result in results])
+    for row, more in zip(results, further, strict=True):
         size = row.batch_size_global
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
-        line |= {"differs_in": _joined(words[row.key], more), "profile": row.profile, "labels": labels(row)}
+        line |= {"differs_in": _joined(label_of[row.key], more), "profile": row.profile, "labels": labels(row)}
         line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
         line |= {"devices": row.devices, "batch_size_global": size}
         line |= {"batch_size_per_device": size / row.device_count if size else None}
@@ -161,11 +161,11 @@ def _results(name: str, group: Sequence[Sequence[Result]], words: Mapping[str, s
         yield line | {"notes": (*oversubscribed, *row.score_notes)}
 
 
-def _speedups(name: str, words: str, series: Series[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
+def _speedups(name: str, label: str, series: Series[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
         yield _speedup(both, printed) | {
             "series": name,
-            "differs_in": words,
+            "differs_in": label,
             "from_fewest": both[0].key == series.baseline.key,
         }
 
@@ -199,40 +199,45 @@ def pairs_section(results: Sequence[Result], most: int) -> Section | None:
         most: Largest number of pairs.
     """
     of_frameworks = grouped(families(results), lambda family: family[0].framework)
-    rows, every = list[Line](), list[tuple[Result, Result]]()
+    rows: list[Line] = []
+    all_pairs: list[tuple[Result, Result]] = []
     for framework, group in of_frameworks.items():
-        words, name = _labels(group), framework if len(of_frameworks) > 1 else ""
-        both = [
+        label_of = _labels(group)
+        name = framework if len(of_frameworks) > 1 else ""
+        pairs = [
             pair
             for family in group
             for series in series_of_family(family)
             for pair in itertools.combinations(series, 2)
         ]
-        shown = both[: most - len(rows)]
-        rows += [_speedup(pair, {}) | {"differs_in": _joined(name, words[pair[0].key])} for pair in shown]
-        every += both
-    more = (f"and {len(every) - most} more pairs",) if len(every) > most else ()
-    return replace(_pairs("", rows, more), of=tuple(every[:most])) if rows else None
+        for pair in pairs[: most - len(rows)]:
+            rows.append(_speedup(pair, {}) | {"differs_in": _joined(name, label_of[pair[0].key])})
+        all_pairs += pairs
+    if not rows:
+        return None
+    more = (f"There are {len(all_pairs) - most} more pairs.",) if len(all_pairs) > most else ()
+    return replace(_pairs("", rows, more), of=tuple(all_pairs[:most]))
 
 
 def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Section:
-    pairs_in_words = (f"{_joined(row['differs_in'], row['places'])} devices: {row['in_words']}" for row in rows)
-    return _section(title, rows, _FACTORS, above, (*pairs_in_words, *more))
+    sentences = (f"{_joined(row['differs_in'], row['places'])} devices: {row['in_words']}" for row in rows)
+    return _section(title, rows, _FACTORS, above, (*sentences, *more))
 
 
-def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
+def _table_7(pairs: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
     """Yield the speedups over the baseline of each series, the speedups of all pairs, and the results without a speedup."""
-    first = [row for row in every if row["from_fewest"]]
-    places = sorted({(row["devices_from"], row["devices_to"]) for row in first})
+    from_baseline = [row for row in pairs if row["from_fewest"]]
+    places = sorted({(row["devices_from"], row["devices_to"]) for row in from_baseline})
+    headings = [f"{fewer} → {more}" for fewer, more in places]
     lines: dict[tuple[str, str], Line] = {}
-    for row in first:
+    for row in from_baseline:
         shown = {"results": row["series"], "differs_in": row["differs_in"]}
-        line = lines.setdefault(tuple(shown.values()), shown | {f"{one} → {other}": None for one, other in places})
+        line = lines.setdefault(tuple(shown.values()), shown | dict.fromkeys(headings))
         line[f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
     if lines:
         yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values(), list(line))
     above: tuple[str, ...] = _EXPLAINED
-    for name, members in itertools.groupby(every, key=lambda row: row["series"]):
+    for name, members in itertools.groupby(pairs, key=lambda row: row["series"]):
         yield _pairs(f"Every pair of device counts: {name}", [*members], above=above)
         above = ()
     if single:

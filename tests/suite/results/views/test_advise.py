@@ -91,11 +91,14 @@ def repeated(spread=0.01, **seconds):
     [
         (
             {"n1": 100.0, "n4": 20.0, "n8": 18.0},
-            "For a queue give each job 4 devices: on 8 devices one job is 5.56×",
+            "In a queue, run each job on 4 devices: on 8 devices one job is 5.56×",
         ),
-        ({"n1": 90.0, "n8": 10.0}, "Spread, for a queue too: on 8 devices one job is 9.00× faster"),
+        ({"n1": 90.0, "n8": 10.0}, "Run each job on 8 devices, also in a queue: on 8 devices one job is 9.00× faster"),
         ({"n1": 10.0, "n2": 12.8}, "Keep each job on 1 device: on 2 devices one job is 1.28× slower"),
-        ({"n1": 10.0, "n2": 6.0}, "Spread only when a single result is wanted sooner: on 2 devices one job is 1.67"),
+        (
+            {"n1": 10.0, "n2": 6.0},
+            "Run a job on 2 devices only if its result is needed sooner: on 2 devices one job is 1.67",
+        ),
     ],
 )
 def test_advice_is_given_where_repeated_runs_decide(seconds, verdict):
@@ -115,7 +118,7 @@ BUSY = Label(LabelKind.BUSY, "others took 48 % of its cores")
         ([replace(row, machine_condition=BUSY.text, busy=BUSY) for row in repeated(n1=10.0, n2=12.8)],
          "runs on 1 device while the machine is not busy (busy machine: others took 48 % of its cores); runs on 2 devices"),
         ([make_result(count, [(10.0 + count, 1.0)] * 3, evaluations=1) for count in (1, 2)],
-         "more frequent evaluations on 1 device (a run has 1 evaluation, and its time to target is known to one of them)"),
+         "more frequent evaluations on 1 device (a run has 1 evaluation, which limits the accuracy of its time)"),
         (repeated(n1=10.0, n2=5.02, spread=0.1), "more runs: the interval of the speedup allows several answers"),
         (repeated(n1=10.0, n2=6.6, spread=0.1), "more runs: the interval of the speedup allows several answers"),
         ([make_result(1, [(10.0, 5.0)] * 3, 2, evaluations=9), *repeated(n2=12.8)],
@@ -129,7 +132,7 @@ def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
     assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
     assert missing in verdict.partition(" Missing: ")[2]
     assert set(view.data.to_frame()["decided"]) == {False}
-    assert not any(word in verdict for word in ("Keep", "Spread", "give each job"))
+    assert not any(word in verdict for word in ("Keep", "Run a job", "Run each job", "run each job"))
 
 
 def published(name, workload, hardware=""):
@@ -156,29 +159,36 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
     (made,) = predictions(found, PredictionRequest((16,)))
     (sixteen,) = [row for row in lines(made.table) if row.devices == 16]
     assert predicted.loc[16, "train_seconds"] == pytest.approx(sixteen.seconds)
-    answers = [line for line in said(view)[1] if line.startswith("deadline")]
-    assert answers[0].startswith("deadline 20.00 min, measured: 64 devices, 4.53 min: the fewest device-hours")
-    assert answers[1].startswith("deadline 20.00 min, predicted: 16 devices, 17.20 min (15.47 min to 19.12 min)")
+    answers = [line for line in said(view)[1] if "the deadline" in line]
+    assert answers[0].startswith("The measured device count with the fewest device-hours")
+    assert "the deadline of 20.00 min: 64 devices, 4.53 min" in answers[0]
+    assert answers[1].startswith("The predicted device count with the fewest device-hours")
+    assert ": 16 devices, 17.20 min (15.47 min to 19.12 min)" in answers[1]
     assert "over the whole 90 % interval" in answers[1]
-    assert "fewer than the measured 4.84; it was not measured" in answers[1]
+    assert "fewer than the measured 4.84." in answers[1]
 
 
 def test_a_prediction_that_may_miss_the_deadline_says_so():
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=1100.0)
-    (answer,) = [line for line in said(view)[1] if line.startswith("deadline 18.33 min, predicted")]
-    assert "16 devices, 17.20 min (15.47 min to 19.12 min), not over the whole 90 % interval" in answer
-    (answer,) = [line for line in said(view)[1] if line.startswith("deadline 18.33 min, measured")]
-    assert "no measured device count meets it; the fastest is 8 devices, 29.15 min" in answer
+    (answer,) = [line for line in said(view)[1] if line.startswith("The predicted device count")]
+    assert "not over the whole 90 % interval: 16 devices, 17.20 min (15.47 min to 19.12 min)" in answer
+    assert (
+        "No measured device count meets the deadline of 18.33 min. The fastest is 8 devices, 29.15 min."
+        in said(view)[1]
+    )
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
-    assert any("predicted: no further count meets it" in line for line in said(none)[1])
+    assert any("No predicted device count meets the deadline (16)" in line for line in said(none)[1])
 
 
 def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
     """`--devices 16` said `measured on 8 devices only`, where 64 and more were measured."""
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, prices=parse_prices("a100=2"))
     verdict, below = said(view)
-    assert verdict == "Measured on 8, 64, 1,024, 4,320 devices; of these only 8 fit a machine of 16 devices."
-    assert "measured too, and larger than the machine: 64, 1,024 and 4,320 devices" in below
+    assert (
+        verdict
+        == "The results are on 8, 64, 1,024 and 4,320 devices. Only 8 of these counts fits a machine of 16 devices."
+    )
+    assert "Results on 64, 1,024 and 4,320 devices exist too, but do not fit the machine." in below
     assert by_kind(view, "predicted").index.tolist() == [16]
     row = by_kind(view, "predicted").loc[16]
     assert row["cost_per_job"] == pytest.approx(2 * row["device_hours_per_job"])
@@ -188,7 +198,7 @@ def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured()
 def test_where_nothing_can_be_predicted_the_reason_is_printed():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
     assert set(view.data.to_frame()["kind"]) == {"measured"}
-    (note,) = [line for line in said(view)[1] if line.startswith("no prediction for 2 devices: ")]
+    (note,) = [line for line in said(view)[1] if line.startswith("There is no prediction for 2 devices: ")]
     assert "no published results" in note
 
 
@@ -216,9 +226,9 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
         (
             (80.0, 90.0, 100.0, 180.0),
             100.0,
-            "the fewest device-hours that meet it (0.0264 a job); on average only: its slowest",
+            "0.0264 device-hours per job.It meets the deadline on average only: its slowest run took",
         ),
-        ((95.0,), 9.0, "no measured device count meets it; the fastest is 1 device, 95.0 s"),
+        ((95.0,), 9.0, "No measured device count meets the deadline of 9.0 s. The fastest is 1 device, 95.0 s."),
     ):
         assert words in "".join(said(advise([make_result(1, [(one, 10.0) for one in seconds])], deadline=deadline))[1])
 
@@ -231,7 +241,7 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     wide = advise(times(n1=100.0, n4=30.0), devices=16)
     assert wide.sections[0].title.endswith("; machine of 16 devices, extrapolated")
     assert set(wide.data.to_frame()["labels"]) == {"demo; extrapolated"}
-    assert "16 devices were not measured for one job; only measured counts are used (1, 4)" in said(wide)[1]
+    assert "No job was measured on 16 devices, so only measured counts are used (1 and 4)." in said(wide)[1]
 
 
 def test_energy_only_where_every_run_has_it(tmp_path):
@@ -242,7 +252,7 @@ def test_energy_only_where_every_run_has_it(tmp_path):
     write_run(tmp_path, "2", 1, devices=2)
     view = advise(measured([tmp_path]))
     assert [None if math.isnan(one) else one for one in view.data.to_frame()["energy_joules_per_job"]] == [1800.0, None]
-    assert "least energy (GPUs): 1 device, 1,800 J a job (not measured on 2)" in said(view)[1]
+    assert "The least energy of the GPUs is 1,800 J per job, on 1 device (not measured on 2)." in said(view)[1]
 
 
 def test_how_sure_the_speedup_is():
@@ -250,15 +260,15 @@ def test_how_sure_the_speedup_is():
     for faster, more in ((1.3, False), (2.0, True)):
         view = advise([make_result(1, runs), make_result(2, [(seconds / faster, epochs) for seconds, epochs in runs])])
         assert ("more runs are needed to decide which queue is faster" in "".join(said(view)[1])) == more
-    assert "how sure: unknown (no single runs are known on 1 device)" in said(advise(times(n1=2.0, n2=1.0)))[1]
+    assert "run-to-run variation (no single runs are known on 1 device)" in said(advise(times(n1=2.0, n2=1.0)))[0]
 
 
 def test_notes():
     _, below = said(advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)]))
-    assert "over several nodes (nodes × devices of each): 2 × 4 devices" in below
-    assert "1 of 2 runs on 1 device failed; the time they took is not counted" in below
+    assert "Results over several nodes (nodes × devices per node): 2 × 4 devices." in below
+    assert "1 of 2 runs on 1 device failed. The time of failed runs is not counted." in below
     apart = [make_result(4, [(seconds, 10.0)], nodes=nodes) for nodes, seconds in ((1, 9.0), (2, 8.0))]
-    assert "on 4 devices the fastest of 2 settings is used: nodes 2" in said(advise([make_result(1), *apart]))[1]
+    assert "On 4 devices the fastest of 2 settings is used: nodes 2." in said(advise([make_result(1), *apart]))[1]
 
 
 def test_only_results_of_one_experiment_give_advice(tmp_path):

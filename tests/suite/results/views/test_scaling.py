@@ -259,8 +259,8 @@ def test_times_for_advice_are_those_of_the_forecast(h100):
     rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
     assert why == ""
     expected = [row for row in lines(predict(h100, PredictionRequest((16, 512))).table) if row.kind == "prediction"]
-    assert [row["seconds"] for row in rows] == [row.seconds for row in expected if row.seconds]
-    assert all(row["cost_low"] < row["cost"] < row["cost_high"] for row in rows)
+    assert [row.seconds for row in rows] == [row.seconds for row in expected if row.seconds]
+    assert all(row.cost_low < row.cost < row.cost_high for row in rows)
     assert predict_times(h100, []) == ([], "")
     ncf = [row for row in published_results() if row.workload == "ncf"][:1]
     assert predict_times(ncf, [64]) == (

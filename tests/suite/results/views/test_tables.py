@@ -105,7 +105,7 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     write_run(tmp_path, "c", stop="epochs:3")
     view = tables(measured([tmp_path]))
     assert "The results have several profiles. Each profile has its own tables and speedups." in view.above
-    assert "Left out: 1 results without a time to target (suite report shows them)." in view.above
+    assert "Left out: 1 result without a time to target (suite report shows all results)." in view.above
     assert view.data.to_frame()["table"].to_list() == [6, 6]
     assert view.data.to_frame()["notes"].to_list() == [(), ("fewer runs than the rules require (1 of 100)",)]
 
