@@ -63,9 +63,10 @@ def show(benchmark: str, cores: int = 0, /, **figures: object) -> None:
 
 def environment(framework: str) -> Any:
     """The framework's, which a run on CPUs takes."""
+    from suite.common.run_config import EnvironmentConfig
     from suite.environments.environment import resolve  # not in a framework's environment
 
-    return resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
+    return resolve(EnvironmentConfig(), registry.load_framework(framework).environments["cpu"])
 
 
 def in_environment(framework: str, words: Sequence[object], cores: int, malloc: bool = True) -> Any:

@@ -444,7 +444,7 @@ def _verdict(advice: Advice) -> str:
             return f"All results are on {devices_text(few.devices)}, so there is no choice between device counts."
         return (
             f"The results are on {_listed(counts)} devices. "
-            f"Only {few.devices:,} of these counts fits a machine of {devices_text(advice.machine)}."
+            f"Of these counts, only {few.devices:,} fits a machine of {devices_text(advice.machine)}."
         )
     gain, share = times_text(pair.total), many.jobs_per_hour / few.jobs_per_hour
     than = f"{gain} {'as' if gain == AS_FAST else 'than'} on {few.devices}"

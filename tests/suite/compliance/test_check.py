@@ -365,7 +365,7 @@ def test_command_prints_one_verdict_a_file(tmp_path, capsys):
     sums = [line.partition(" (not verified")[0] for line in out if " of " in line and " pass" in line]
     assert sums == ["2 of 2 pass, 1 not judged", "1 of 2 pass"]
     assert "    found:  best 0.55 (epoch 0) of 3" in out
-    for wrong, text in ((tmp_path / "none.txt", "does not exist"), (tmp_path / "empty", "holds no log")):
+    for wrong, text in ((tmp_path / "none.txt", "no such file or folder"), (tmp_path / "empty", "holds no log")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(ValueError, match=text):
             run(DEMO, wrong)

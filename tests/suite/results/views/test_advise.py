@@ -177,7 +177,7 @@ def test_a_prediction_that_may_miss_the_deadline_says_so():
         in said(view)[1]
     )
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
-    assert any("No predicted device count meets the deadline (16)" in line for line in said(none)[1])
+    assert any("No predicted device count meets the deadline (4 and 16)" in line for line in said(none)[1])
 
 
 def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
@@ -186,7 +186,7 @@ def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured()
     verdict, below = said(view)
     assert (
         verdict
-        == "The results are on 8, 64, 1,024 and 4,320 devices. Only 8 of these counts fits a machine of 16 devices."
+        == "The results are on 8, 64, 1,024 and 4,320 devices. Of these counts, only 8 fits a machine of 16 devices."
     )
     assert "Results on 64, 1,024 and 4,320 devices exist too, but do not fit the machine." in below
     assert by_kind(view, "predicted").index.tolist() == [16]
@@ -301,7 +301,7 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
 def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
     """Of a job of a sweep its own words, quoted: they come from a file that anybody may have written."""
     sweep = compose(["-m", "workload=ncf", "device=cpu", "profile=demo", "gpus=1,2", "workload.beta1=0.8", "runs=3"])
-    words = {job.config["gpus"]: list(job.typed) for job in sweep.jobs}
+    words = {job.config.gpus: list(job.typed) for job in sweep.jobs}
     words[2] += ["framework=pytorch; touch /tmp/x"]
     spec = write_run(tmp_path, "a", devices=2) / "run.json"
     spec.write_text(json.dumps({"typed": words[2]}))

@@ -46,7 +46,7 @@ def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        ("images", "imagenet", "the suite has a data set of this name"),
+        ("images", "imagenet", "this name is reserved for a data set of the suite"),
         ("images", "photos-demo", "reserved for generated data"),
         ("images", "../x", "make a name"),
         ("coco", "", "make a name"),
