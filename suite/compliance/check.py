@@ -228,7 +228,7 @@ def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
     """The entries of a rule file, as text: code in it is run only by the checker."""
     try:
         text = read_text(path)
-        parse_yaml(text, path, twice=True)  # a key comes again in published ones
+        parse_yaml(text, path, allow_duplicate_keys=True)  # published rule files repeat keys
         entries = rule_files.parse_rules(text)
         listed = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
         keys = [entry["KEY"] for entry in entries if "KEY" in entry] if listed else []

