@@ -1,4 +1,4 @@
-"""Runs Hydra in the controller: command line to a list of composed configurations, one per job of a sweep."""
+"""Composes the jobs of a command line: checks the overrides, lets Hydra read the files, and expands sweeps and studies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import dataclasses
 import importlib.resources
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import hydra
 from hydra.errors import HydraException
@@ -25,55 +25,78 @@ from suite.common.study import StudyCell
 from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
-from suite.config.composer import Composer
+from suite.config.composer import Composer, print_by_hydra
 from suite.config.help import help_text
 from suite.config.keys import group_choices, meant, suite_keys
 from suite.config.sweeps import default_gpus, divides, left_out
-from suite.environments.plugins import Plugin, activate
 from workloads.api.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from suite.environments.plugins import Plugin
 
 
 @dataclass(frozen=True)
 class Composed:
-    """One job as Hydra composed it."""
+    """The configuration of one job."""
 
     config: RunConfig
     typed: tuple[str, ...]
-    """What the command line set, `key=value` each, and where own files are."""
+    """Overrides of the command line, `key=value` each, and the folders of the user's files."""
     cell: StudyCell | None = None
-    """Which cell of a study it is; None outside of studies."""
+    """Cell of a study; None outside of studies."""
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """`typed` without where own files are."""
+        """`typed` without settings of Hydra."""
         return tuple(text for text in self.typed if not text.startswith("hydra."))
 
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that one command line asks for."""
+    """Everything that one command line requests."""
 
     jobs: tuple[Composed, ...]
     plugins: tuple[Plugin, ...] = ()
     notes: tuple[str, ...] = ()
-    """What acts without having been typed, in one line each."""
+    """Defaults that act, in one sentence each."""
     arguments: tuple[str, ...] = ()
-    """The command line with the sweep that acts by default: what a resumed or submitted command is made of."""
+    """The command line with the sweep that acts by default. Resumed and submitted commands are made of it."""
     shown: str | None = None
-    """The part of the settings that `--cfg job` is to print (empty: all) in place of running; None: they are to run."""
+    """The part of the settings that `--cfg job` prints (empty: all of them); None if the jobs are to run."""
 
 
-_LOOK = "type --cfg job for the settings, dry_run=full for all that is known of a job"
+@dataclass(frozen=True)
+class Flags:
+    """The flags of a command line."""
+
+    overrides: tuple[str, ...]
+    """Words that are no flags and have no `=`."""
+    help: bool
+    version: bool
+    multirun: bool
+    dry_run: bool
+    cfg: str | None
+    package: str | None
+    config_dir: str | None
+    by_hydra: tuple[str, ...]
+    """Flags with which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra` or `all`."""
+
+
 INSTEAD_OF_FLAGS = {
-    "--experimental-rerun": "a run is repeated by the command that suite report prints below a row",
-    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "type --config-dir DIR for files of your own"),
-    **dict.fromkeys(("--info", "-i", "--hydra-help", "--resolve"), _LOOK),
+    "--experimental-rerun": "set the overrides of the run again; suite report prints the command below a row",
+    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "add --config-dir FOLDER for files of your own"),
 }
-"""Flags of Hydra's that are not offered, and what there is instead."""
+"""Flags of Hydra that the suite does not have, and the replacement of each."""
+_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+"""Values of `--info`, as in Hydra."""
 
 
 def compose(arguments: Sequence[str]) -> Request:
-    """Check and compose. Raises ValueError with one line. Flags that print (`--help`) print and give no jobs."""
+    """Return what a command line requests. For a flag that prints, such as `--help`, print, and return no jobs.
+
+    Raises:
+        ValueError: An override, a flag, or a file has a mistake. The message is one line.
+    """
     try:
         return _compose(arguments)
     except (HydraException, OmegaConfBaseException) as error:
@@ -81,7 +104,7 @@ def compose(arguments: Sequence[str]) -> Request:
 
 
 def _in_one_line(error: Exception) -> str:
-    """What Hydra says; of a key of the user's own file that there is not, in our words."""
+    """Return the message of Hydra in one line; for an unknown key in a file of the user, the suite's own message."""
     reason = error.__cause__ or error.__context__
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
     if key is None:
@@ -94,19 +117,24 @@ def _compose(arguments: Sequence[str]) -> Request:
     overrides.check_form(arguments)
     typed = [text for text in arguments if "=" in text and not text.startswith("-")]
     flags = _flags([text for text in arguments if text not in typed])
-    words = [overrides.in_full(text) for text in [*typed, *flags.overrides]]
+    given = itertools.chain.from_iterable(map(overrides.sweeper_params, [*typed, *flags.overrides]))
+    words = [overrides.in_full(text) for text in given]
     words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
+    words = [overrides.experiment_or_study(text) for text in words]
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
     overrides.check_values(typed)
     overrides.check_count(overrides.counts(words), words)
     plugin_names = _plugins(words)
-    plugins = activate(plugin_names, installs=not _is_dry(words))
+    plugins = _activate(plugin_names, words)
     if flags.help:
         print(clean_lines(as_typed(help_text(dict(_swept(words))))))
         return Request(())
     composer, added, notes = Composer(), list[str](), list[str]()
+    if flags.by_hydra:
+        print_by_hydra(flags.by_hydra, words, _workloads_to_print(words, flags, composer))
+        return Request(())
     if studies.named(words):
         jobs = [
             dataclasses.replace(_job(list(one.words), plugin_names, composer), cell=one.cell)
@@ -120,37 +148,71 @@ def _compose(arguments: Sequence[str]) -> Request:
     return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), shown)
 
 
+def _activate(plugin_names: Sequence[str], words: Sequence[str]) -> tuple[Plugin, ...]:
+    """Make the plugins importable. The module that installs them is imported only if there are any."""
+    if not plugin_names:
+        return ()
+    from suite.environments.plugins import activate
+
+    return activate(plugin_names, installs=not _is_dry(words))
+
+
 def _is_dry(words: Sequence[str]) -> bool:
-    """Whether `dry_run=` says so, by its last value; one of a file is read later."""
+    """Check whether the last `dry_run=` asks for a dry run."""
     typed = [text.partition("=")[2].lower() for text in words if text.startswith("dry_run=")]
     return bool(typed) and typed[-1] != "false"
 
 
-def _flags(words: Sequence[str]) -> argparse.Namespace:
-    """Of Hydra's flags those that do something here, and `--dry-run`. Raises ValueError, where argparse would print."""
+def _workloads_to_print(words: Sequence[str], flags: Flags, composer: Composer) -> list[str]:
+    """Return the workloads for a flag with which Hydra prints. Hydra's help needs none."""
+    needed = [text for text in flags.by_hydra if text not in ("--hydra-help", "--info", "plugins", "searchpath")]
+    return _prepare(words, flags.multirun, composer) if needed or "workload" in dict(_swept(words)) else []
+
+
+def _flags(words: Sequence[str]) -> Flags:
+    """Return the flags of a command line. Raises ValueError, in place of argparse, which would print and exit."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
-    for names in (("-h", "--help"), ("-V", "--version"), ("-m", "--multirun"), ("--dry-run",)):
+    for names in (("-h", "--help"), ("-V", "--version"), ("-m", "--multirun"), ("--dry-run",), ("--hydra-help",)):
         parser.add_argument(*names, action="store_true")
-    parser.add_argument("-c", "--cfg", choices=("job",))
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("-i", "--info", nargs="?", const="all", choices=_INFO)
+    parser.add_argument("-c", "--cfg", choices=("job", "hydra", "all"))
     parser.add_argument("-p", "--package")
     parser.add_argument("-cd", "--config-dir")
 
     def error(message: str) -> NoReturn:
-        raise ValueError(f"{message}; type --help for what can be set")
+        raise ValueError(f"{message}; run with --help for the available settings")
 
     parser.error = error  # type: ignore[method-assign]
     for word in words:
         if instead := INSTEAD_OF_FLAGS.get(word.partition("=")[0]):
             raise ValueError(f"{word}: {instead}")
-    flags = parser.parse_intermixed_args(words)
-    if flags.package is not None and not flags.cfg:
-        raise ValueError("--package: a part of what --cfg prints; type --cfg job with it")
-    return flags
+    given = parser.parse_intermixed_args(words)
+    if given.package is not None and not given.cfg:
+        raise ValueError("--package: a part of what --cfg prints; add --cfg job")
+    by_hydra: list[str] = ["--hydra-help"] if given.hydra_help else []
+    by_hydra += ["--info", given.info] if given.info else []
+    if given.cfg in ("hydra", "all"):
+        by_hydra += ["--cfg", given.cfg, *(["--package", given.package] if given.package else [])]
+        by_hydra += ["--resolve"] if given.resolve else []
+    elif given.resolve and not given.cfg:
+        raise ValueError("--resolve: --cfg prints resolved values; add --cfg job")
+    return Flags(
+        overrides=tuple(given.overrides),
+        help=given.help,
+        version=given.version,
+        multirun=given.multirun,
+        dry_run=given.dry_run,
+        cfg=given.cfg,
+        package=given.package,
+        config_dir=given.config_dir,
+        by_hydra=tuple(by_hydra),
+    )
 
 
 def _search(words: list[str], config_dir: str | None) -> list[str]:
-    """`words` with the user's own folders as Hydra takes them, which are looked into from now on."""
+    """Search the user's folders from now on. Return `words` with these folders as one override for Hydra."""
     typed = [text for text in words if text.startswith("hydra.searchpath=")]
     given = [*([config_dir] if config_dir else []), *(_texts(overrides.parse(typed[-1]).value()) if typed else [])]
     folders = []
@@ -172,8 +234,10 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
 def _sweep(
     words: list[str], plugin_names: list[str], composer: Composer
 ) -> tuple[list[str], list[Composed], list[str]]:
-    """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
+    """Return the sweep that acts by default, the jobs of all combinations, and notes. The last key changes fastest."""
     workloads = _prepare(words, True, composer)
+    first = [f"{key}={values[0]}" for key, values in _swept(words)]
+    words = [*_sweeper_params(words, first, workloads, composer), *words]
     swept = _gpus_first(_swept(words))
     config = composer.compose([f"{key}={values[0]}" for key, values in swept], workloads)
     added, note = default_gpus(dict(swept), RunConfig.from_mapping(config))
@@ -184,21 +248,33 @@ def _sweep(
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
 
 
+def _sweeper_params(words: Sequence[str], first: Sequence[str], workloads: list[str], composer: Composer) -> list[str]:
+    """Return the axes that `hydra.sweeper.params` of a file adds. Keys that the command line sets have priority."""
+    typed = {text.partition("=")[0] for text in words}
+    params = composer.sweep_params(first, workloads)
+    axes = [overrides.in_full(f"{key}={values}") for key, values in params.items()]
+    added = [word for word in axes if word.partition("=")[0] not in typed]
+    overrides.check(added, workloads, True)
+    overrides.check_count(overrides.counts([*words, *added]), [*words, *added])
+    return added
+
+
 def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Each key with its values, as typed."""
+    """Return each key with its values, as typed."""
     return [(text.partition("=")[0], overrides.texts(text)) for text in words]
 
 
 def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
-    """Devices are the slowest key of a grid, wherever they are typed."""
+    """Return the axes with `gpus` first, so that the number of devices changes slowest."""
     return sorted(swept, key=lambda pair: pair[0] != "gpus")
 
 
 def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[str]:
-    """Check what was typed, and tell Hydra the schema; returns the workloads. Raises ValueError in one line."""
-    chosen = [text for text in words if text.partition("=")[0] in ("workload", "hydra.searchpath")]
-    workloads = dict(_swept(chosen)).get("workload", [])
-    if not workloads:
+    """Check the overrides, and return the names of the workloads. Raises ValueError in one line."""
+    chosen = [text for text in words if text.partition("=")[0] in ("workload", "experiment", "hydra.searchpath")]
+    given = dict(_swept(chosen))
+    workloads = given.get("workload", [])
+    if not workloads and "experiment" not in given:
         for key in (text.partition("=")[0] for text in words):
             overrides.check_root(key)
         raise ValueError(
@@ -206,18 +282,20 @@ def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[s
             f"for example: python run_suite.py workload=ncf profile=demo"
         )
     overrides.check(chosen, (), multirun)
-    every = registry.names(registry.WORKLOADS)
-    if not set(workloads) <= set(every):  # files of the user's own
+    known = registry.names(registry.WORKLOADS)
+    if not workloads or not set(workloads) <= set(known):  # a file of the user names the workload
         grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
-        named = [str(composer.compose(one, every)["workload"]["name"]) for one in grid]
+        named = [str(composer.compose(one, known)["workload"]["name"]) for one in grid]
         workloads = list(dict.fromkeys(named))
     overrides.check(words, workloads, multirun)
     return workloads
 
 
 def _job(words: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()) -> Composed:
-    """One job. Raises ValueError for a value of a file that is not allowed, as for one that is typed."""
-    plain = composer.compose(words, workloads or _prepare(words, False, composer))
+    """Return one job. Raises ValueError for a value that is not allowed, on the command line or in a file."""
+    workloads = workloads or _prepare(words, False, composer)
+    plain = composer.compose(words, workloads)
+    composer.configure_logging(words, workloads)
     config = RunConfig.from_mapping(plain)
     if config.sweep.limit != overrides.limit(words):
         raise ValueError("sweep.limit: set in a file, which is read too late; type sweep.limit=N")
@@ -233,18 +311,18 @@ def _job(words: list[str], plugin_names: list[str], composer: Composer, workload
     return Composed(config, tuple(words))
 
 
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """`key.below` to value, of all that are not groups; what a workload and a dictionary hold included."""
-    leaves: list[tuple[str, Any]] = []
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the key, such as `cpu.cores_per_device`, and the value of every setting."""
     for name, value in config.items():
         key = f"{prefix}{name}"
-        below = isinstance(value, Mapping) and key not in ("environment.path_map",)
-        leaves += _leaves(value, f"{key}.") if below else [(key, value)]
-    return leaves
+        if isinstance(value, Mapping) and key != "environment.path_map":
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
 
 
 def _plugins(words: Sequence[str]) -> list[str]:
-    """What `plugins=` says, else conf/config.yaml: needed before names can be checked and Hydra composes."""
+    """Return the plugins of the command line, else those of conf/config.yaml. Names are checked after they are active."""
     typed = [text for text in words if text.startswith("plugins=")]
     if typed:
         override = overrides.parse(typed[-1])
@@ -257,6 +335,6 @@ def _plugins(words: Sequence[str]) -> list[str]:
 
 
 def _texts(value: object) -> list[str]:
-    """A text, a list of texts, or nothing, as a list."""
+    """Return a text, a list of texts, or None as a list."""
     values = value if isinstance(value, list) else [] if value in (None, "") else [value]
     return [str(getattr(item, "text", item)) for item in values]

@@ -1,104 +1,182 @@
-"""Hydra's part of a command: from the words of one job to its settings, and the schema that Hydra is told for it."""
+"""Composes the configuration of a job with Hydra, from the overrides of the job and the files below conf/."""
 
 from __future__ import annotations
 
+import copy
 import functools
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import hydra
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
+from hydra.core.utils import configure_log
 from omegaconf import DictConfig, OmegaConf
 
 from suite.common import conf, registry
 from suite.common.conf import CONF
 from suite.common.run_config import RunConfig
 from suite.config import overrides
-from suite.config.keys import GROUPS
-from suite.config.own_files import look_first
+from suite.config.keys import FILE_GROUPS
+from suite.config.user_files import check_files
 from workloads.api import OPTION_GROUPS, option_keys, untyped
+from workloads.api.yaml_files import read_yaml
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What Hydra composed from files."""
+
+    config: DictConfig
+    hydra: DictConfig
+    """Hydra's own settings."""
 
 
 class Composer:
     """Composes the jobs of one command.
 
-    Hydra takes 70 ms a job, most of it for files. Jobs that choose the same ones and set the same keys, each to a plain value,
-    differ in these values alone: they are set, as Hydra sets them, in what it made of the first of such jobs.
+    `hydra.compose` takes 70 ms, most of it for files. It is called once for each choice of files. The values of a job are set
+    in a copy of that configuration with `OmegaConf.update`, which Hydra uses for them too.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, ...], DictConfig] = {}
+        self._composed: dict[tuple[str, ...], _Files] = {}
 
     def compose(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, Any]:
-        """The configuration of the job that `words` ask for. `workloads`: of the whole command."""
-        added = [f"++{text}" if text.startswith("workload.target.") else text for text in words]
-        alike = (*workloads, "", *(text.partition("=")[0] if _is_plain(text) else text for text in added))
-        kept = self._kept.get(alike)
-        if kept is None:
-            kept = self._kept[alike] = _made(added, workloads)
-        else:
-            ConfigLoaderImpl._apply_overrides_to_config([overrides.parse(text) for text in added if _sets(text)], kept)
-        plain = OmegaConf.to_container(kept, resolve=True, throw_on_missing=True)
+        """Return the configuration of a job, with interpolations resolved.
+
+        Args:
+            words: Overrides of the job, one value each.
+            workloads: Workloads of the whole command. Their options are keys of the configuration.
+
+        Raises:
+            ValueError: A file has a mistake.
+            HydraException, OmegaConfBaseException: The files do not fit together, or a value does not fit its key.
+        """
+        config = copy.deepcopy(self._composed_files(words, workloads).config)
+        for text in words:
+            override = overrides.parse(text)
+            key = override.key_or_group
+            if not _chooses_file(text) and key.partition(".")[0] != "hydra":
+                OmegaConf.update(config, key, override.value(), force_add=key.startswith("workload.target."))
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(plain, dict)
         return {str(key): value for key, value in plain.items()}
 
+    def sweep_params(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, str]:
+        """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as `{"seed": "1,2"}`."""
+        params = self._composed_files(words, workloads).hydra.sweeper.params
+        return {str(key): str(value) for key, value in (params or {}).items()}
 
-def _sets(text: str) -> bool:
-    """Whether an override sets a value, and chooses no file."""
-    key = overrides.parse(text).key_or_group
-    return key not in GROUPS and "/" not in key and key.partition(".")[0] != "hydra"
+    def configure_logging(self, words: Sequence[str], workloads: Sequence[str]) -> None:
+        """Show messages for debugging if `hydra.verbose` asks for them: a Boolean, or the name or the names of loggers."""
+        settings = self._composed_files(words, workloads).hydra
+        if settings.verbose:
+            configure_log(settings.hydra_logging, settings.verbose)
 
-
-def _is_plain(text: str) -> bool:
-    """Whether it sets a value that takes the place of another: no list, no mapping, nothing to be replaced."""
-    return _sets(text) and "${" not in text and not isinstance(overrides.parse(text).value(), (list, dict))
-
-
-def _made(words: Sequence[str], workloads: Sequence[str]) -> DictConfig:
-    """What Hydra makes of a job, before `${…}` is replaced."""
-    _store(workloads)
-    look_first()
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", list(words))
-    OmegaConf.set_struct(config, False)
-    return config
+    def _composed_files(self, words: Sequence[str], workloads: Sequence[str]) -> _Files:
+        """Return what the chosen files contain, before `${…}` is replaced."""
+        choices = [text for text in words if _chooses_file(text) or text.startswith("hydra.")]
+        key = (*workloads, "", *choices)
+        if key not in self._composed:
+            self._composed[key] = _compose(choices, workloads)
+        return self._composed[key]
 
 
-def _store(workloads: Sequence[str]) -> None:
-    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/."""
+def print_by_hydra(argv: Sequence[str], words: Sequence[str], workloads: Sequence[str]) -> None:
+    """Let Hydra print what one of its flags asks for, such as `--info`, `--hydra-help`, or `--cfg hydra`.
+
+    Args:
+        argv: The flags.
+        words: Overrides, for the choice of files and the values.
+        workloads: Workloads of the command.
+    """
+    store_schema(workloads)
+    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_never_called)
+    needs_files = "--hydra-help" not in argv
+    earlier = sys.argv
+    sys.argv = [earlier[0], *argv, *(_for_hydra(text) for text in words if needs_files)]
+    try:
+        main()
+    finally:
+        sys.argv = earlier
+
+
+def store_schema(workloads: Sequence[str]) -> None:
+    """Store in Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
     without_file = [
         (group, name)
         for group, points in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS))
         for name in sorted({*registry.names(points)} - {*conf.files(group)})
     ]
     nodes = tuple((group, name, _options(name) if group == "workload" else None) for group, name in without_file)
-    _tell(tuple(_options(name) for name in workloads), nodes)
+    _store(tuple(_options(name) for name in workloads), nodes)
+
+
+def _compose(words: Sequence[str], workloads: Sequence[str]) -> _Files:
+    """Return what Hydra composes from the files, before `${…}` is replaced."""
+    store_schema(workloads)
+    chosen = dict(text.lstrip("+").partition("=")[::2] for text in words)
+    check_files({**_default_choices(), **chosen})
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        config = hydra.compose("config", [_for_hydra(text) for text in words], return_hydra_config=True)
+    OmegaConf.set_struct(config, False)
+    hydra_settings = config.pop("hydra")
+    return _Files(config, hydra_settings)
+
+
+def _default_choices() -> dict[str, str]:
+    """Return the choice of each group that conf/config.yaml makes."""
+    entries = read_yaml(CONF / "config.yaml")["defaults"]
+    return {group: choice for entry in entries if isinstance(entry, dict) for group, choice in entry.items()}
+
+
+def _chooses_file(text: str) -> bool:
+    """Check whether an override chooses a file, and sets no value."""
+    key = overrides.parse(text).key_or_group
+    return key in FILE_GROUPS or "/" in key
+
+
+def _for_hydra(text: str) -> str:
+    """Return an override as Hydra needs it: keys that the schema does not have are added."""
+    if text.startswith("experiment="):
+        return f"+{text}"
+    return f"++{text}" if text.startswith("workload.target.") else text
+
+
+def _never_called(config: DictConfig) -> None:
+    """Stand in for the program. Hydra calls it only without one of the flags that print."""
+    raise AssertionError(config)
 
 
 def _options(workload: str) -> type:
     return registry.load_workload(workload).Options
 
 
-@functools.lru_cache(maxsize=1)  # Hydra keeps what it was told last
-def _tell(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
-    """Store RunConfig with the keys that these `Options` have outside `workload` (null: the default of each), and `nodes`:
-    group, name, and a workload's own `Options`."""
+@functools.lru_cache(maxsize=1)  # Hydra keeps what was stored last
+def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
+    """Store RunConfig, extended by the keys of the workloads' options outside `workload`, and `nodes`.
+
+    Args:
+        kinds: `Options` of the workloads of the command. With one workload its defaults are stored, with several null.
+        nodes: Group, name, and for a workload its `Options`.
+    """
     schema: DictConfig = OmegaConf.structured(RunConfig)
     for kind in kinds:
         for key, item in option_keys(kind).items():
             if key.partition(".")[0] in OPTION_GROUPS:
-                default = item.default if len(kinds) == 1 else None  # of several, not all may have it
+                default = item.default if len(kinds) == 1 else None
                 OmegaConf.update(schema, key, default, force_add=True)
     store = ConfigStore.instance()
     store.store(name="suite_config", node=schema)
-    for group, name, own in nodes:
-        store.store(group=group, name=name, node={**_defaults(own), "name": name})
+    for group, name, options in nodes:
+        store.store(group=group, name=name, node={**_defaults(options), "name": name})
 
 
-def _defaults(kind: type | None) -> dict[str, Any]:
-    """`workload.*` of a workload where nothing is typed."""
-    if kind is None:
+def _defaults(options: type | None) -> dict[str, Any]:
+    """Return `workload.*` of a workload without a file."""
+    if options is None:
         return {}
-    values = untyped(kind)
-    return {item.name: values[item.name] for key, item in option_keys(kind).items() if key.startswith("workload.")}
+    values = untyped(options)
+    return {item.name: values[item.name] for key, item in option_keys(options).items() if key.startswith("workload.")}

@@ -13,7 +13,9 @@ from suite.common.study import SIZES, study_names
 from workloads.api import OPTION_GROUPS, kind_of, option_keys, rounds
 
 GROUPS = ("workload", "framework", "profile", "environment", "system")
-"""Keys that choose a file below conf/ or in a folder of the user's own."""
+"""Keys that choose a file below conf/ or in a folder of the user."""
+FILE_GROUPS = (*GROUPS, "experiment")
+"""`GROUPS`, and `experiment`, which chooses a file with any settings in a folder of the user."""
 GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
     "launch.by": lambda: registry.names(registry.LAUNCHERS),
     "rules": lambda: sorted(rounds.files()),

@@ -18,7 +18,7 @@ from suite.common import registry
 from suite.common.registry import not_allowed
 from suite.common.run_config import RunConfig, SweepConfig, known_fields
 from suite.config import hints, keys
-from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
+from suite.config.keys import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
 from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
@@ -40,6 +40,8 @@ NOT_OFFERED = {
     "hydra.mode": "type -m for a sweep",
 }
 """Keys that one may look for, and what there is instead."""
+_SWEEPER_PARAMS = "hydra.sweeper.params"
+"""Mapping of Hydra's sweeper: key to the values of a sweep, as text."""
 _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
 """What the optimizer of a hyperparameter set is called, here and elsewhere."""
 _MOST_ASKED_FOR = 10**9
@@ -49,13 +51,13 @@ _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selecto
 
 
 def in_full(argument: str) -> str:
-    """`timing=steps` and `+experiment=NAME` (a study's other name) as they are meant.
+    """Return an override with its full key and quoted values: `timing=steps` becomes `timing.each=steps`.
 
-    Paths, and every item of `plugins=[PATH,…]` and of the lists of `launch.*`, quoted: Hydra's grammar knows no
-    spaces at the ends, commas, brackets or non-ASCII letters.
+    Quoted are paths, and every item of `plugins=[PATH,…]` and of the lists of `launch.*`, because Hydra's grammar does not
+    allow spaces at the ends, commas, brackets, or non-ASCII letters in values without quotes.
     """
     key, _, value = argument.partition("=")
-    key = "study" if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
+    key = key.lstrip("+") if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
@@ -68,6 +70,30 @@ def in_full(argument: str) -> str:
         if "," not in value or Path(value).exists():
             return f"{key}={_list([value])}"
     return f"{key}={value}" if "=" in argument else argument
+
+
+def experiment_or_study(argument: str) -> str:
+    """Return `experiment=NAME` as `study=NAME`, unless the user's folders have a file experiment/NAME.yaml."""
+    if not argument.startswith("experiment="):
+        return argument
+    if set(texts(argument)) <= set(group_choices("experiment")):
+        return argument
+    return f"study={argument.partition('=')[2]}"
+
+
+def sweeper_params(argument: str) -> list[str]:
+    """Return `hydra.sweeper.params.KEY=VALUES` as `KEY=VALUES`, and `hydra.sweeper.params={KEY: VALUES}` likewise."""
+    key, equals, value = argument.lstrip("+").partition("=")
+    if not equals or not f"{key}.".startswith(f"{_SWEEPER_PARAMS}."):
+        return [argument]
+    if key != _SWEEPER_PARAMS:
+        axis = key.removeprefix(f"{_SWEEPER_PARAMS}.")
+        quoted = len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]
+        return [f"{axis}={value[1:-1] if quoted else value}"]
+    parsed = parse(f"{key}={value}").value()
+    if not isinstance(parsed, dict):
+        raise ValueError(f'{argument}: expected a mapping, for example {_SWEEPER_PARAMS}={{seed: "1,2"}}')
+    return [f"{axis}={values}" for axis, values in parsed.items()]
 
 
 def _list(items: Sequence[str]) -> str:
@@ -213,7 +239,7 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         for value in values(argument):
             if isinstance(value, dict):
                 raise ValueError(f"{key}: a mapping is not typed; write it into a file of yours (docs/environments.md)")
-            if key in GROUPS:
+            if key in FILE_GROUPS:
                 _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):
                     raise not_allowed(key, value, group_choices(key))
@@ -230,7 +256,7 @@ def _check_offered(argument: str, key: str) -> None:
 
 def check_root(key: str) -> None:
     """Raise ValueError for a key whose first word is none of the suite's: `worklod`. No workload need be known."""
-    roots = [*GROUPS, *known_fields(RunConfig), "study", "hydra"]
+    roots = [*FILE_GROUPS, *known_fields(RunConfig), "study", "hydra"]
     _check_offered(key, key.lstrip("+~"))
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(

@@ -1,8 +1,8 @@
 """Reads YAML files of the user: settings, hyperparameter sets, studies, descriptions of systems.
 
-A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In addition, the loader refuses a key
-that occurs twice. Each mistake is one message that names the file and the line. PyYAML is imported when the first file is read,
-because workers do not need it.
+A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In addition, the loader refuses a
+key that occurs twice. Each mistake is one message that names the file and the line. PyYAML is imported when the first file is
+read, because workers do not need it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
                 problem = f"{str(node.value)[:_MAX_SHOWN]}: {error}"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
 
-        def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
             value = super().construct_scalar(node)
             if isinstance(value, str) and (control := _CONTROL_CHARACTER.search(value)):
                 problem = f"the control character U+{ord(control.group()):04X} is not allowed in a string"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import subprocess
+import sys
 
 import pytest
 
@@ -56,6 +57,111 @@ def test_studies_and_experiments_in_a_folder_of_ones_own(own):
         (job,) = compose(["--config-dir", str(own), typed, "seed=8"]).jobs
         assert (job.config.workload["name"], job.config.system.name, job.config.seed) == ("ncf", "lab", 8)
         assert (job.config.output, job.cell) == ("a, b", None)
+
+
+@pytest.fixture
+def experiments(tmp_path):
+    """Experiments in the form that Hydra's own example has: a global package that overrides groups and values."""
+    for name, text in {
+        "warm": "defaults:\n  - override /workload: ncf\n  - override /profile: demo\ngpus: 2\nseed: 7\n",
+        "rate": "workload: {learning_rate: 0.25}\n",
+        "axes": "hydra: {sweeper: {params: {seed: '1,2', gpus: '1,2'}}}\n",
+        "night": "runs: 5\n",
+    }.items():
+        (tmp_path / "experiment").mkdir(exist_ok=True)
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{text}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("key", ["experiment", "+experiment"])
+@pytest.mark.parametrize("folder", ["--config-dir={}", "hydra.searchpath=[file://{}]"])
+def test_an_experiment_is_a_file_with_any_settings(experiments, key, folder):
+    (job,) = compose([folder.format(experiments), f"{key}=warm", "seed=8"]).jobs
+    assert (job.config.workload_name, job.config.profile.name) == ("ncf", "demo")
+    assert (job.config.gpus, job.config.seed) == (2, 8)
+    assert job.overrides == ("experiment=warm", "seed=8")
+
+
+def test_a_sweep_over_experiments(experiments):
+    jobs = compose(["-m", f"--config-dir={experiments}", *NCF, "experiment=rate,night", "gpus=1"]).jobs
+    assert [(job.config.workload["learning_rate"], job.config.runs) for job in jobs] == [(0.25, 1), (None, 5)]
+
+
+def test_an_experiment_is_a_study_unless_a_file_of_the_user_has_its_name(experiments, own):
+    (job,) = compose([f"--config-dir={own}", *NCF, "experiment=night"]).jobs
+    assert (job.config.runs, job.config.system.name) == (5, "local")
+    (own / "experiment" / "night.yaml").unlink()
+    (job,) = compose([f"--config-dir={own}", "experiment=night"]).jobs
+    assert job.config.system.name == "lab"
+
+
+def test_a_mistake_in_an_experiment_is_one_line(experiments):
+    for text, said in (("gpus: [\n", "night.yaml: line 3"), ("gpu: 2\n", "gpu: there is no such key")):
+        (experiments / "experiment" / "night.yaml").write_text(f"# @package _global_\n{text}")
+        with pytest.raises(ValueError, match=one_line(said)):
+            compose([f"--config-dir={experiments}", *NCF, "experiment=night"])
+    with pytest.raises(ValueError, match=r"^study=nihgt: allowed: "):
+        compose([f"--config-dir={experiments}", *NCF, "experiment=nihgt"])
+
+
+def test_axes_of_hydras_sweeper(experiments):
+    folder = f"--config-dir={experiments}"
+    jobs = compose(["-m", folder, *NCF, "experiment=axes"]).jobs
+    assert [(job.config.gpus, job.config.seed) for job in jobs] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    jobs = compose(["-m", folder, *NCF, "experiment=axes", "seed=5"]).jobs
+    assert [(job.config.gpus, job.config.seed) for job in jobs] == [(1, 5), (2, 5)]
+    for typed in (
+        "hydra.sweeper.params.seed='3,4'",
+        "+hydra.sweeper.params.seed=3,4",
+        'hydra.sweeper.params={seed: "3,4"}',
+    ):
+        jobs = compose(["-m", *NCF, "gpus=1", typed]).jobs
+        assert [job.config.seed for job in jobs] == [3, 4]
+    (experiments / "experiment" / "axes.yaml").write_text(
+        "# @package _global_\nhydra: {sweeper: {params: {seed: 'range(0,2000)'}}}\n"
+    )
+    with pytest.raises(ValueError, match=r"^2,000 jobs"):
+        compose(["-m", folder, *NCF, "experiment=axes"])
+
+
+def test_verbose_switches_on_debug_messages(tmp_path):
+    script = "import logging; from suite.config.compose import compose; compose({}); print({})"
+    level = "logging.getLogger({}).level == logging.DEBUG"
+    for word, logger in (
+        ("hydra.verbose=true", ""),
+        ("hydra.verbose=suite", "'suite'"),
+        ("hydra.verbose=[suite,a]", "'a'"),
+    ):
+        code = script.format([*NCF, word], level.format(logger))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True)
+        assert done.stdout.splitlines()[-1] == "True"
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        (("--hydra-help",), "Hydra"),
+        (("--cfg", "hydra", "--package", "hydra.sweeper"), "BasicSweeper"),
+        (("--cfg", "all"), "learning_rate: null"),
+        (("--cfg", "hydra", "--resolve", "--package", "hydra.job"), "name: "),
+        (("--info", "defaults-tree"), "workload: ncf"),
+        (("--info", "searchpath"), "conf"),
+        (("-i", "config"), "gpus: 3"),
+        (("--info",), "Defaults List"),
+    ],
+)
+def test_flags_with_which_hydra_prints(tmp_path, flags, shown):
+    done = run_suite_here(tmp_path, *NCF, "gpus=3", *flags, exits=0)
+    assert shown in done.stdout
+    assert not (tmp_path / "logs").exists()
+
+
+def test_composing_imports_neither_environments_nor_uv():
+    code = (
+        "import sys; import suite.config.compose; print([n for n in sys.modules if n == 'uv' or 'suite.environ' in n])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_another_command_does_not_know_them(own):

@@ -1,12 +1,15 @@
 """Sweeps: counted before anything is made of them, and planned without reading the same files for every job."""
 
+import dataclasses
+
+import hydra
 import pytest
+from omegaconf import OmegaConf
 
 from suite.common import conf
 from suite.common.run_config import RunConfig
 from suite.config import composer
 from suite.config.compose import compose
-from suite.config.composer import Composer
 from tests.helpers import TOY_RUN, run_suite_here
 from tests.suite.config.test_hydra import NCF, no_folders_after_it, own  # noqa: F401, fixtures
 
@@ -61,14 +64,18 @@ def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noq
     jobs = compose(["-m", *first, *words]).jobs
     assert len(jobs) > 1
     for job in jobs:
-        alone = Composer().compose([*conf.search_words(), *job.overrides], list({job.config.workload_name}))
+        composer.store_schema([job.config.workload_name])
+        with hydra.initialize_config_dir(str(conf.CONF), version_base="1.3"):
+            added = [f"++{word}" if word.startswith("workload.target.") else word for word in job.overrides]
+            config = hydra.compose("config", [*conf.search_words(), *added])
+        alone = OmegaConf.to_container(config, resolve=True)
         alone = {name: value for name, value in alone.items() if name not in ("data", "backbone")}
-        assert RunConfig.from_mapping(alone) == job.config
+        assert RunConfig.from_mapping(alone) == dataclasses.replace(job.config, data={}, backbone={})
 
 
-def test_hydra_composes_the_first_of_jobs_that_differ_in_values_alone(monkeypatch):
-    made, known = [], composer._made
-    monkeypatch.setattr(composer, "_made", lambda *words: made.append(words) or known(*words))
+def test_hydra_composes_once_for_each_choice_of_files(monkeypatch):
+    made, known = [], hydra.compose
+    monkeypatch.setattr(hydra, "compose", lambda *words, **more: made.append(words) or known(*words, **more))
     assert len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,20)"]).jobs) == 40
     assert len(made) == 2
 

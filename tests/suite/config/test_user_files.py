@@ -11,7 +11,10 @@ MISTAKES = {
     "quote": ('gpus: 1\nseed: "1\n', "line 3"),
     "tab": ("seed:\n\tx: 1\n", "line 2: a tab"),
     "twice": ("seed: 1\nruns: 2\nseed: 3\n", "line 3: the key seed occurs twice"),
-    "tag": ("seed: !!python/object/apply:os.system ['true']\n", "line 1: could not determine a constructor for the tag"),
+    "tag": (
+        "seed: !!python/object/apply:os.system ['true']\n",
+        "line 1: could not determine a constructor for the tag",
+    ),
     "number": ("seed: 1\nruns: !!int x\n", "line 2: x"),
     "NUL": ("seed: 1\nruns: \0\n", "line 2: the character U+0000"),
     "deep": ("seed: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
@@ -60,8 +63,11 @@ def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
 @pytest.mark.parametrize(
     ("defaults", "other", "said"),
     [
-        *((defaults, "defaults: [mine]\n", "lead back to it") for defaults in ("[mine]", "[other]", "[/system/mine]")),
-        *((defaults, "", "a list of NAME or GROUP: NAME") for defaults in ("{a: b}", "[[mine]]")),
+        *(
+            (defaults, "defaults: [mine]\n", "includes this file again")
+            for defaults in ("[mine]", "[other]", "[/system/mine]")
+        ),
+        *((defaults, "", "must be a list of NAME or GROUP: NAME") for defaults in ("{a: b}", "[[mine]]")),
         *(("[other]", text, "conf/system/other.yaml: ") for text in ("[1]\n", "text\n", "a: [\n")),
     ],
 )
@@ -77,7 +83,7 @@ def test_defaults_that_lead_on_and_on(tmp_path):
     """Hydra looks at each of them again for each that is above it: three hundred would take minutes."""
     for number in range(300):
         write(tmp_path / f"conf/system/n{number}.yaml", f"defaults: [n{number + 1}]\n")
-    assert "n10.yaml: 10 files take in one another before this one" in refused(tmp_path, "system=n0")
+    assert "n10.yaml: more than 10 files include each other" in refused(tmp_path, "system=n0")
 
 
 def test_defaults_that_lead_on_are_taken_in(tmp_path):
