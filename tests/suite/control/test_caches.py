@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from suite.common import registry
+from suite.common.run_config import SystemConfig
 from suite.control import caches
 from suite.results.logs.reader import read
 from tests.helpers import PROJECT, TOY_RUN, events, only, python, run_suite_here, status
@@ -86,7 +87,7 @@ def resident(paths):
 
 
 def cleared(settings, **system):
-    return caches.clear(system, settings.dataset, settings.data_dir)
+    return caches.clear(SystemConfig(**system), settings.dataset, settings.data_dir)
 
 
 @contextlib.contextmanager
@@ -359,7 +360,7 @@ def test_a_manifest_that_the_command_edits_is_refused(images):
 @pytest.mark.parametrize("how", SWAPS)
 def test_a_swap_during_the_run_is_found_when_it_has_ended(images, how):
     path = Path(images.data_dir) / "train_names.npy"
-    states = caches.clear_and_watch({}, images.dataset, images.data_dir).states
+    states = caches.clear_and_watch(SystemConfig(), images.dataset, images.data_dir).states
     read_all(files_of(images))
     os.utime(Path(images.data_dir) / "manifest.json")  # as `suite data verify` does
     assert states.find_change() == ""

@@ -3,12 +3,14 @@
 import json
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from suite import __version__
 from suite.agent.wire import packed
+from suite.common.run_config import SystemConfig
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import agents
 from suite.control.hosts.agents import Agents
@@ -65,7 +67,7 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
 
 def test_an_interface_that_is_typed_wins_and_why_gpus_cannot_be_used_is_known_here():
     first = FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}, facts={"gpu_fault": "no answer"})
-    nodes = Agents([first, FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})], {**LAUNCH, "interface": "x"}).hosts
+    nodes = Agents([first, FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})], replace(LAUNCH, interface="x")).hosts
     found = [(node.address, node.interface, node.gpu_fault) for node in nodes]
     assert found == [("1.1.1.1", "x", "no answer"), ("1.1.1.2", "x", "")]
 
@@ -173,7 +175,9 @@ def test_data_are_the_same_everywhere(tmp_path, manifest, said):
 
 def job_with(command):
     settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
-    return SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": [command]})
+    return SimpleNamespace(
+        template=SimpleNamespace(settings=settings), system=SystemConfig(cache_clear_command=[command])
+    )
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():

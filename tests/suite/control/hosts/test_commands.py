@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from suite.control.hosts import launchers
 from suite.control.hosts.commands import run_on_hosts
 from tests.helpers import PROJECT, one_line
 
-LAUNCH = asdict(LaunchConfig(by="ssh", hosts=["a,b"], wait_seconds=20.0))
+LAUNCH = LaunchConfig(by="ssh", hosts=["a,b"], wait_seconds=20.0)
 
 
 def agents(monkeypatch, **others):
@@ -23,7 +23,7 @@ def agents(monkeypatch, **others):
 
     def started(name, by, launch):
         assert by == "ssh"
-        return launchers.line_of(name, others.get(name) or launchers.agent_words(launch["lease_seconds"]), launch)
+        return launchers.line_of(name, others.get(name) or launchers.agent_words(launch.lease_seconds), launch)
 
     monkeypatch.setattr(launchers, "started", started)
 
@@ -84,7 +84,7 @@ def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
 def test_a_silent_machine_is_one_line(monkeypatch):
     agents(monkeypatch, b=["sleep", "60"])
     lines = []
-    assert run_on_hosts(["--version"], {**LAUNCH, "wait_seconds": 2.0}, lines.append, {}) == 2
+    assert run_on_hosts(["--version"], replace(LAUNCH, wait_seconds=2.0), lines.append, {}) == 2
     assert lines[0].startswith("a: suite ")
     assert lines[1].startswith("b: machine b is lost: silent for 2 s (launch.wait_seconds=2)")
     assert len(lines) == 2

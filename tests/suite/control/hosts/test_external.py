@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -40,7 +41,7 @@ def gathering(count, told):
 
     def gather():
         try:
-            told.append(external._gathered({**LAUNCH, "wait_seconds": 300.0}, count, "127.0.0.1", port, "secret"))
+            told.append(external._gathered(replace(LAUNCH, wait_seconds=300.0), count, "127.0.0.1", port, "secret"))
         except ValueError as error:
             told.append(error)
 

@@ -4,9 +4,11 @@ import os
 import random
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
+from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
 from suite.control.hosts.choose import agents_of, submits
 from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
@@ -14,10 +16,7 @@ from suite.control.hosts.submit import script, submit
 from suite.launch.children import TOKEN
 from tests.helpers import TOY_RUN, composed, one_line, run_suite_here
 
-LAUNCH = {
-    "by": "auto", "hosts": [], "hostfile": None, "interface": None, "port": None, "sbatch": [],
-    "wait_seconds": 5.0, "lease_seconds": 5.0,
-}  # fmt: skip
+LAUNCH = LaunchConfig(wait_seconds=5.0, lease_seconds=5.0)
 NCF = ("workload=ncf", "profile=demo")
 ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2,4]", "SLURM_JOB_CPUS_PER_NODE": "8(x2),4"}
 STEP = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2"}
@@ -65,20 +64,20 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_what_auto_means(changes, variables, by):
-    assert launchers.way({**LAUNCH, **changes}, variables) == by
+    assert launchers.way(replace(LAUNCH, **changes), variables) == by
 
 
 def test_the_machines_of_a_hosts_file(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("# ours\nb slots=8\n\na slots=8 # the old one\nnode[1-2]\n")
-    assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(file)}, {}) == ["b", "a", "node1", "node2"]
+    assert launchers.machine_names(replace(LAUNCH, by="ssh", hostfile=str(file)), {}) == ["b", "a", "node1", "node2"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
     (tmp_path / "hosts").write_bytes(f"b slots=8{end}{end}a{end}".encode(encoding))
-    assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(tmp_path / "hosts")}, {}) == ["b", "a"]
+    assert launchers.machine_names(replace(LAUNCH, by="ssh", hostfile=str(tmp_path / "hosts")), {}) == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
 )
 def test_machines_that_cannot_be_read(changes, said):
     with pytest.raises(ValueError, match=one_line(said)):
-        launchers.machine_names({**LAUNCH, "by": "ssh", **changes}, {})
+        launchers.machine_names(replace(LAUNCH, by="ssh", **changes), {})
 
 
 def test_the_words_of_srun_and_ssh():
@@ -173,7 +172,7 @@ def test_every_mpi_launcher_is_recognized(launcher, variables):
     with pytest.raises(ValueError, match=f"^this is process 1 of 4 that {launcher} started; type launch=external"):
         refuse_ranks(variables)
     with pytest.raises(ValueError, match="needs a secret of all processes"):
-        external_agents({**LAUNCH, "by": "external"}, 2, variables)
+        external_agents(replace(LAUNCH, by="external"), 2, variables)
 
 
 def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
@@ -237,7 +236,7 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
 )
 def test_an_external_launcher_that_says_too_little(variables, said):
     with pytest.raises(ValueError, match=one_line(said)):
-        external_agents({**LAUNCH, "by": "external"}, 2, variables)
+        external_agents(replace(LAUNCH, by="external"), 2, variables)
 
 
 def test_what_is_submitted(tmp_path):
