@@ -80,17 +80,19 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
     from rich.console import Console  # none of them in a framework's environment
 
     from suite.config.compose import compose
-    from suite.control.controller import checked_jobs
+    from suite.control.command import Command
+    from suite.control.planning import check_jobs, plan_all
     from suite.launch.base import meet
     from suite.launch.hosts import hosts_of
 
     output = folder / "unused"
-    (job,), _ = checked_jobs(compose([*words, f"output={output}"]), output, Console(stderr=True), None)
+    command = Command(compose([*words, f"output={output}"]), output, Console(stderr=True))
+    (job,), _ = check_jobs(command, plan_all(command.request, output))
     run = job.run(0, False)
     run.write(folder / "run.json")
     cluster = meet(hosts_of(run))
-    (command,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
-    return dict(command.variables)
+    (worker,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
+    return dict(worker.variables)
 
 
 def contender(

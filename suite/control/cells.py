@@ -1,10 +1,11 @@
-"""The cells of a study: those that cannot run say why, and the others run. `study-NAME.json` holds them all."""
+"""The cells of a study, with the reason for each cell that cannot run, and the file `study-NAME.json` that lists them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from suite.common.run_folder import STUDY_FILES, safe_name
 from suite.common.runspec import write_atomically
@@ -13,21 +14,34 @@ from suite.plan.jobs import Plan
 from suite.plan.settings import Impossible
 
 SCHEMA = 1
+"""Version of the file's format."""
+
+
+class PlannedCell(NamedTuple):
+    """A cell of a study, after planning."""
+
+    job: str
+    cell: StudyCell
+    reason: Impossible | None
+    """Reason why the cell cannot run here; None if it runs."""
 
 
 def impossible(planned: Plan, cell: StudyCell | None) -> Impossible | None:
-    """Why a cell of a study does not run here; None for what is no cell, can run, or is a mistake."""
+    """Return the reason why a cell of a study cannot run here.
+
+    None if the job is not a cell, can run, or has a mistake in its settings.
+    """
     first = planned.findings[0] if cell is not None and planned.findings else None
     return first if isinstance(first, Impossible) else None
 
 
-def write_study(output: Path, cells: Sequence[tuple[str, StudyCell, Impossible | None]]) -> None:
-    """`study-NAME.json`: the study's name, size, table and figure, and its cells in order (job, cell, why it does not run)."""
+def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:
+    """Write `study-NAME.json`: name, size, table and figure of the study, and its cells in order."""
     written = []
     for name, cell, error in cells:
         left_out = {} if error is None else {"shown": error.shown, "reason": str(error)}
         written.append({"job": name, "values": dict(cell.values), **left_out})
-    study = cells[0][1].study
+    study = cells[0].cell.study
     shown = {"table": dict(study.table), "figure": dict(study.figure), "cells": written}
     named = {"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size}
     text = json.dumps({**named, "keys": list(study.keys), **shown}, indent=1, ensure_ascii=False) + "\n"

@@ -60,6 +60,15 @@ def need_of(job: Job) -> Need:
     return Need(*where, settings.framework, job.environment)
 
 
+def warnings_before(job: Job, on_agents: bool) -> list[str]:
+    """Return the warnings before a job, one line each. With agents, each of them checks its own machine.
+
+    Raises:
+        ValueError: The job cannot run.
+    """
+    return preflight_of_logs(job.folder) if on_agents else preflight(need_of(job))
+
+
 def preflight(need: Need) -> list[str]:
     """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible."""
     return _warnings(examine(need))

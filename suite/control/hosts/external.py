@@ -137,10 +137,41 @@ def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def external_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] = os.environ) -> Agents | None:
-    """On the first process the machines, once all are there; elsewhere None, when the controller is done with this machine.
+@dataclass(frozen=True)
+class ExternalProcess:
+    """One of the processes that an external launcher started."""
 
-    Raises ValueError in one line.
+    rank: Rank
+    token: str
+    """Secret that all processes share."""
+    first: tuple[str, int]
+    """Address and port at which the agents reach the first process. The address is empty on the first process if it has no
+    address of this machine: it then listens on all interfaces."""
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this process is the first of all."""
+        return self.rank.number == 0
+
+    def gather(self, launch: LaunchConfig, count: int) -> Agents:
+        """On the first process, return the agents of `count` machines, once all have connected. Raises ValueError."""
+        return _gathered(launch, count, *self.first, self.token)
+
+    def serve(self, launch: LaunchConfig) -> None:
+        """On another machine, serve the controller until it ends. Processes after the first one of a machine do nothing.
+
+        Raises:
+            ValueError: The controller cannot be reached, or has a different token.
+        """
+        if self.rank.local == 0:
+            _serve(launch, self.rank, self.first, self.token)
+
+
+def external_process(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> ExternalProcess:
+    """Return which of the processes of `launch=external` this is.
+
+    Raises:
+        ValueError: A variable is missing or not in its range.
     """
     rank = rank_here(variables)
     if rank is None:
@@ -159,11 +190,12 @@ def external_agents(launch: LaunchConfig, count: int, variables: Mapping[str, st
             f"launch: MASTER_ADDR={address[:40]}: a name or an address of at most 253 characters is needed"
         )
     port = int(launch.port or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
+    first = ""
     if rank.number == 0:
-        return _gathered(launch, count, _own_address(variables), port, token)
-    if rank.local == 0:
-        _serve(launch, rank, (_first_machine(variables), port), token)
-    return None
+        first = _own_address(variables)
+    elif rank.local == 0:
+        first = _first_machine(variables)
+    return ExternalProcess(rank, token, (first, port))
 
 
 def _first_machine(variables: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from suite.common.study import Study, StudyCell
 from suite.control import supervise
-from suite.control.cells import impossible, write_study
+from suite.control.cells import PlannedCell, impossible, write_study
 from suite.launch.hosts import AvailableHost
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
@@ -24,7 +24,7 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     lacking = Plan(None, (Missing("gpus=2: there is one"), ValueError("no data")), None)
     assert impossible(Plan(None, (), None), cells[0]) is None
     error = impossible(lacking, cells[1])
-    write_study(tmp_path, [("one", cells[0], None), ("two", cells[1], error)])
+    write_study(tmp_path, [PlannedCell("one", cells[0], None), PlannedCell("two", cells[1], error)])
     written = json.loads((tmp_path / "study-own.json").read_text())
     lacks = {"job": "two", "values": {"gpus": "2"}, "shown": "–", "reason": "gpus=2: there is one"}
     assert written["cells"] == [{"job": "one", "values": {"gpus": "1"}}, lacks]

@@ -16,7 +16,7 @@ import pytest
 
 from suite.common import registry
 from suite.common.paths import data_root
-from suite.control import controller
+from suite.control.targets import here
 from suite.launch import processes
 from suite.worker.heartbeat import read_beat
 from tests import helpers
@@ -125,14 +125,14 @@ def test_two_sweeps_into_one_folder_never_mix(tmp_path):
 
 
 def test_data_that_another_command_finishes_after_planning_are_taken(tmp_path, monkeypatch):
-    plan = controller.planned
+    plan = here.plan_all
 
     def planned(*arguments):
         plans = plan(*arguments)
         registry.load_dataset("toy-demo").make_demo(data_root() / "toy-demo")
         return plans
 
-    monkeypatch.setattr(controller, "planned", planned)
+    monkeypatch.setattr(here, "plan_all", planned)
     run_suite_here(tmp_path, *TOY_RUN, toy=True, exits=0)
     assert status(run_folder(tmp_path))["status"] == "success"
 

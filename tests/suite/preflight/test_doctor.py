@@ -15,7 +15,8 @@ import pytest
 
 from suite import __version__
 from suite.common import registry
-from suite.control import controller
+from suite.control import sweep
+from suite.control.sweep import EndedRun
 from suite.control.watch import RunStatus
 from suite.environments.builds import Build
 from suite.environments.environment import Environment
@@ -260,7 +261,12 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
 def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "preflight", lambda need: ["x: [y]; z"])
     ran = []
-    monkeypatch.setattr(controller, "_run", lambda job, index, *_: ran.append(job.name) or (RunStatus("failed"), []))
+
+    def run(job, index, *_):
+        ran.append(job.name)
+        return EndedRun(job, index, RunStatus("failed")), []
+
+    monkeypatch.setattr(sweep, "_run", run)
     done = run_suite_here(tmp_path, "-m", *TOY_RUN, "gpus=1", "seed=1,2", toy=True, exits=1)
     assert len(ran) == 2
     assert done.stdout.count("warning: x: [y]; z") == 1

@@ -10,8 +10,8 @@ import pytest
 
 from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
-from suite.control.hosts.choose import agents_of, submits
-from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
+from suite.control.hosts.choose import agents_of, external_process_of, submits
+from suite.control.hosts.external import external_process, rank_here, refuse_ranks
 from suite.control.hosts.submit import script, submit
 from suite.launch.children import TOKEN
 from tests.helpers import TOY_RUN, composed, one_line, run_suite_here
@@ -126,7 +126,7 @@ LOCAL = (*NCF, "launch.by=local")
     ],
 )
 def test_one_machine_needs_no_agents(jobs, variables):
-    assert agents_of([composed(*words) for words in jobs], variables) is None
+    assert agents_of([composed(*words) for words in jobs], env=variables) is None
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_one_machine_needs_no_agents(jobs, variables):
 )
 def test_machines_that_cannot_be_had(jobs, variables, said):
     with pytest.raises(ValueError, match=one_line(said)):
-        agents_of([composed(*words) for words in jobs], variables)
+        agents_of([composed(*words) for words in jobs], env=variables)
 
 
 def test_which_process_this_is():
@@ -172,7 +172,7 @@ def test_every_mpi_launcher_is_recognized(launcher, variables):
     with pytest.raises(ValueError, match=f"^this is process 1 of 4 that {launcher} started; type launch=external"):
         refuse_ranks(variables)
     with pytest.raises(ValueError, match="needs a secret of all processes"):
-        external_agents(replace(LAUNCH, by="external"), 2, variables)
+        external_process(replace(LAUNCH, by="external"), variables)
 
 
 def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
@@ -212,7 +212,7 @@ LONG = "a" * 300
 def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
     whole = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", TOKEN: "s", **changes}
     with pytest.raises(ValueError, match=rf"^launch: {said}"):
-        external_agents(LAUNCH, 2, whole)
+        external_process(LAUNCH, whole)
 
 
 @pytest.mark.parametrize("launch", ["auto", "local", "slurm", "ssh"])
@@ -220,9 +220,9 @@ def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
 def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
     configs = [composed("workload=ncf", "profile=demo", f"launch.by={launch}", "launch.hosts=[a]")]
     with pytest.raises(ValueError, match=r"^this is process 1 of 2 that SLURM started; type launch=external"):
-        agents_of(configs, {**around, **STEP})
+        external_process_of(configs, {**around, **STEP})
     with pytest.raises(ValueError, match=r"^launch: RANK=-1: a whole number from 0 to 1"):
-        agents_of(configs, {**around, "RANK": "-1", "WORLD_SIZE": "2"})
+        external_process_of(configs, {**around, "RANK": "-1", "WORLD_SIZE": "2"})
     refuse_ranks({**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"})
 
 
@@ -236,7 +236,7 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
 )
 def test_an_external_launcher_that_says_too_little(variables, said):
     with pytest.raises(ValueError, match=one_line(said)):
-        external_agents(replace(LAUNCH, by="external"), 2, variables)
+        external_process(replace(LAUNCH, by="external"), variables)
 
 
 def test_what_is_submitted(tmp_path):

@@ -109,7 +109,7 @@ def test_step_cost_is_recovered_and_needs_two_batches():
         ("a: {devices_per_node: 0, inside: {gb_per_second: 1}}", "devices_per_node=0"),
         ("a: {devices_per_node: 8, inside: {gb_per_second: fast}}", "gb_per_second=fast"),
         ("a: {devices_per_node: 8, inside: {gbps: 1}}", "unknown key gbps"),
-        ("a: [", "did not find"),
+        ("a: [", "expected the node content"),
     ],
 )
 def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):

@@ -1,0 +1,80 @@
+"""A composed command: what it requests, its output folder, and its console."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from suite.common.job_name import named
+from suite.common.output_lock import refuse_link_to_nothing
+from suite.common.paths import expand_user, in_utf8, log_root
+from suite.common.run_config import RunConfig
+from suite.config.compose import Composed, Request
+from suite.launch.scratch import scratch_above
+
+
+@dataclass(frozen=True)
+class Command:
+    """What one command line requests, and where its results and its output go."""
+
+    request: Request
+    output: Path
+    """Folder of the runs. It need not exist yet."""
+    console: Console
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of the first job, for the keys that hold for the whole command."""
+        return self.request.jobs[0].config
+
+    @property
+    def configs(self) -> list[RunConfig]:
+        """The configuration of each job."""
+        return [composed.config for composed in self.request.jobs]
+
+    def show(self, lines: Iterable[str]) -> None:
+        """Print lines without markup."""
+        for line in lines:
+            self.console.print(escape(line), soft_wrap=True)
+
+    def warn(self, line: str) -> None:
+        """Print a warning."""
+        self.console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
+
+
+def output_folder(composed: Composed) -> Path:
+    """Return the folder of a command's runs: `output=FOLDER`, or a new folder below the log folder.
+
+    Raises:
+        ValueError: `output` is empty, a link to nothing, or in the temporary files of another run.
+    """
+    given = composed.config.output
+    if given is None:
+        stamp, suffix = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 1
+        output = log_root() / stamp
+        while output.exists():
+            suffix += 1
+            output = log_root() / f"{stamp}-{suffix}"
+    elif not str(given).strip():
+        raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
+    else:
+        output = in_utf8(expand_user(str(given)).absolute(), "output=")
+    refuse_link_to_nothing(output)
+    if (above := scratch_above(output)) is not None:
+        raise ValueError(
+            f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"
+        )
+    return output
+
+
+def job_name(composed: Composed) -> str:
+    """Return a job's folder name: workload, framework, profile, devices, and the other overrides or the cell of a study."""
+    config = composed.config
+    words = composed.overrides if composed.cell is None else composed.cell.texts
+    kinds = (config.workload_name, config.framework.name, config.profile.name)
+    return named(*kinds, config.gpus, config.device, words)

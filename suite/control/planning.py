@@ -1,0 +1,126 @@
+"""Plans all jobs of a command, refuses a command that cannot run, and prepares demo data, before the first run starts."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from suite.common.paths import data_root
+from suite.common.registry import load_dataset
+from suite.common.relative_path import relative_path
+from suite.common.terminal import clean_lines
+from suite.config.compose import Request
+from suite.control.cells import PlannedCell, impossible
+from suite.control.command import Command, job_name
+from suite.control.folders import refuse_equal
+from suite.environments.environment import Descriptions
+from suite.launch.hosts import AvailableHost
+from suite.plan.jobs import Job, Plan, check_trainers, plan
+from suite.preflight.obstacles import explained
+
+
+class CheckedJobs(NamedTuple):
+    """The jobs of a command that can start, and the cells if it is a study."""
+
+    jobs: list[Job]
+    cells: list[PlannedCell]
+
+
+def plan_all(
+    request: Request, output: Path, hosts: Sequence[AvailableHost] = (), earlier: Sequence[Plan] = ()
+) -> list[Plan]:
+    """Return a plan for each job of a command, and print the notes of the plans.
+
+    Args:
+        request: The composed command.
+        output: Folder of the runs.
+        hosts: The machines, if the command runs on several. Empty: this machine.
+        earlier: Plans of the same jobs. Only those are made again that waited for their data.
+
+    Raises:
+        ValueError: `resume=true` without `output=FOLDER`.
+    """
+    first = request.jobs[0].config
+    if first.resume and first.output is None:
+        raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
+    versions = Descriptions()
+    plans = [
+        known
+        if known is not None and (known.job is not None or known.findings)
+        else plan(
+            composed.config,
+            job_name(composed),
+            output,
+            request.plugins,
+            hosts,
+            composed.cell,
+            versions,
+            composed.typed,
+        )
+        for composed, known in itertools.zip_longest(request.jobs, earlier)
+    ]
+    printed = {note for earlier_plan in earlier for note in earlier_plan.notes}
+    for note in dict.fromkeys(note for made in plans for note in made.notes if note not in printed):
+        print(clean_lines(note), file=sys.stderr)
+    return plans
+
+
+def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
+    """Return the error with all obstacles of a command, or None if it can run. A study runs if one of its cells can.
+
+    Args:
+        request: The composed command.
+        plans: A plan for each job.
+        here: The command runs on this machine. The error then names a demo that this machine can run.
+    """
+    pairs = list(zip(request.jobs, plans, strict=True))
+    refused = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]
+    if not refused and all(made.findings for made in plans):
+        return plans[0].findings[0]
+    return explained([composed for composed, _ in refused], [made for _, made in refused], here) if refused else None
+
+
+def check_jobs(
+    command: Command, plans: Sequence[Plan], hosts: Sequence[AvailableHost] = (), here: bool = True
+) -> CheckedJobs:
+    """Return the jobs of a command, every one checked. Demo data sets that are missing are generated first.
+
+    Raises:
+        ValueError: The command cannot run, with all obstacles, in several lines if there are several.
+        OSError: A data set cannot be written.
+    """
+    request = command.request
+    refuse(request, plans, here)
+    drafts = [made.draft for made in plans if made.draft is not None and not made.findings]
+    check_trainers(drafts, request.plugins)
+    waiting = any(
+        made.job is None and not made.findings for made in plans
+    )  # another command may have made the data since
+    for dataset in sorted({draft.generates for draft in drafts} - {""}):
+        folder = data_root() / dataset
+        try:
+            command.show(load_dataset(dataset).make_demo(Path(relative_path(folder))))
+        except OSError as error:
+            error.filename = error.filename or str(folder)
+            raise
+    if waiting:
+        plans = plan_all(request, command.output, hosts, plans)
+        refuse(request, plans, here)
+    cells = [
+        PlannedCell(job_name(composed), composed.cell, impossible(made, composed.cell))
+        for composed, made in zip(request.jobs, plans, strict=True)
+        if composed.cell is not None
+    ]
+    command.show(f"{cell.job}: {cell.reason.shown}: {cell.reason}" for cell in cells if cell.reason is not None)
+    jobs = [made.job for made in plans if made.job is not None]
+    refuse_equal(jobs, command.output)
+    return CheckedJobs(jobs, cells)
+
+
+def refuse(request: Request, plans: Sequence[Plan], here: bool) -> None:
+    """Raise the error of `refusal`, if there is one."""
+    if (error := refusal(request, plans, here)) is not None:
+        raise error

@@ -1,0 +1,75 @@
+"""Prints the report of a command's runs after the last one, and where the logs are."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from suite.common.relative_path import relative_path
+from suite.common.terminal import clean_lines
+from suite.common.typed import as_typed, program
+from suite.control.interrupts import signals_held
+from suite.control.sweep import EndedRun
+
+
+def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int:
+    """Print the summary of the runs, and return the exit code.
+
+    A failure of the report does not change the result of the runs: one line then names the command for the report.
+
+    Args:
+        ended: The runs of the command.
+        console: The console of the command.
+        code: Exit code of the runs.
+
+    Returns:
+        `code`, or 130 if a signal interrupted the summary.
+    """
+    command = f"suite report {shlex.quote(relative_path(ended[0].job.folder.parent))}"
+    try:
+        _summarize(ended, console)
+    except KeyboardInterrupt:
+        text = as_typed(f"interrupted after the runs, which are kept; for their report, run: {command}")
+        console.print(escape(text), soft_wrap=True)
+        return 130
+    except (ValueError, OSError) as error:
+        there = all(run.job.folder.is_dir() for run in ended)
+        kept = f"the runs are kept; for their report, run: {command}" if there else "their folder has been deleted"
+        text = as_typed(f"no report: {one_line(error)}; {kept}")
+        print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
+    return code
+
+
+def one_line(error: ValueError | OSError) -> str:
+    """Return the message of an error without a traceback."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
+    """Print the report of the runs, and, even if there is no report, their folder and the command for the page."""
+    try:
+        from suite.results.render.document import markdown
+        from suite.results.table import read_runs
+        from suite.results.views.report import report, with_single_title
+
+        folders = list(dict.fromkeys(run.job.folder for run in ended))
+        console.print()
+        view = with_single_title(report(read_runs(folders), next_steps=False))
+        console.print(markdown(view), soft_wrap=True, markup=False)
+    finally:
+        with signals_held():
+            for run in ended:
+                if run.is_lost:
+                    name = f"{run.job.name}/run_{run.index}"
+                    console.print(f"{name}: its log was deleted during the command", soft_wrap=True, markup=False)
+            folder = relative_path(ended[0].job.folder.parent)
+            console.print(f"Logs  {folder}", soft_wrap=True, markup=False)
+            if any(run.status.status == "success" for run in ended):
+                next_command = as_typed(f"suite report {shlex.quote(folder)} --html report.html")
+                console.print(f"Next  {next_command}", soft_wrap=True, markup=False)

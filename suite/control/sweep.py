@@ -1,0 +1,174 @@
+"""Runs the jobs of a command one after another, and prints how each run ended."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.markup import escape
+
+from suite.common.checkpoints import WEIGHTS
+from suite.common.relative_path import relative_path
+from suite.common.typed import as_typed
+from suite.control import caches
+from suite.control.command import Command
+from suite.control.hosts.agents import Agents
+from suite.control.progress import Progress
+from suite.control.supervise import Supervisor
+from suite.control.watch import RunStatus
+from suite.plan.jobs import Job
+from suite.plan.resume import FINISHED, finished_status, going_on, restore_status, set_aside
+from suite.preflight import doctor
+from workloads.api import Deviation, DeviationCode
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that has ended."""
+
+    job: Job
+    index: int
+    status: RunStatus
+
+    @property
+    def log(self) -> Path:
+        """Path of the run's log. A run that ended before its first line has none."""
+        return self.job.folder / f"run_{self.index}" / f"result_{self.index}.txt"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the run finished, and its log was deleted."""
+        return self.status.status in FINISHED and not self.log.is_file()
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the run succeeded, or is a cell of a study that did not fit into memory, which the study's table shows."""
+        status = self.status.status
+        return (status == "success" and not self.is_lost) or (status == "oom" and bool(self.job.template.study))
+
+    def text(self) -> str:
+        """Return how the run ended, and, unless it succeeded, the reason and the file to read, with rich markup."""
+        status, reason = self.status.status, self.status.reason
+        if status == "success" and not self.is_lost:
+            is_reached = self.job.template.settings.stop == "target"
+            return f"[green]{reason or ('target reached' if is_reached else 'finished')}[/]"
+        text = f"{status}: {reason}" if reason else status
+        if self.is_lost:
+            text = f"{text}, but its log was deleted"
+        return f"[red]{escape(text)}[/]  {escape(relative_path(self._file_to_read()))}"
+
+    def _file_to_read(self) -> Path:
+        """Return the file with the most information on the end: the log, or the traceback of the process that failed."""
+        folder = self.log.parent
+        if self.status.status in ("failed", "oom") and self.status.process is not None:
+            worker_log = folder / f"worker-{self.status.process}.log"
+            if worker_log.is_file() and worker_log.stat().st_size:
+                return worker_log
+        return self.log if self.log.exists() else folder
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    command: Command,
+    ended: list[EndedRun],
+    check_output: Callable[[], None],
+    agents: Agents | None = None,
+) -> bool:
+    """Run all jobs in order.
+
+    Args:
+        jobs: The jobs, each with one or more runs.
+        command: The command that requested the jobs.
+        ended: List to which each run is appended when it ends.
+        check_output: Function that raises OSError if the output folder is gone. It is called before and after each run.
+        agents: The agents, if the jobs run on several machines.
+
+    Returns:
+        Whether every run ended as expected.
+
+    Raises:
+        KeyboardInterrupt: A scheduler interrupted a run. It would interrupt the next runs too.
+    """
+    count = sum(job.run_count for job in jobs)
+    labels = sorted({label.text for job in jobs for label in job.template.labels})
+    labels_text = f" ({', '.join(labels)})" if labels else ""
+    runs_text = f"{count:,} run{'' if count == 1 else 's'}{labels_text}"
+    command.show([f"{runs_text}, logs in {relative_path(jobs[0].folder.parent)}"])
+    warned: set[str] = set()
+    for job in jobs:
+        for line in doctor.warnings_before(job, on_agents=agents is not None):
+            if line not in warned:
+                command.warn(as_typed(line))
+            warned.add(line)
+        for index in range(job.run_count):
+            check_output()
+            run, warnings = _run(job, index, command, agents)
+            ended.append(run)
+            check_output()
+            command.console.print(run.text(), soft_wrap=True)
+            for line in warnings:
+                command.warn(line)
+            if run.status.status == "interrupted":
+                raise KeyboardInterrupt
+    return all(run.is_expected for run in ended)
+
+
+def _run(job: Job, index: int, command: Command, agents: Agents | None) -> tuple[EndedRun, list[str]]:
+    """Execute one run, unless it finished in an earlier command. Return it with warnings about its result."""
+    folder = job.folder / f"run_{index}"
+    if folder.exists():
+        earlier = finished_status(folder, job.run(index, cache_cleared=False))
+        if earlier:
+            restore_status(folder, job.run(index, cache_cleared=False), earlier)
+            without_weights = job.template.checkpoint_final and not (folder / WEIGHTS).is_file()
+            lost = "; it was ended before its weights.npz was written" if without_weights else ""
+            command.show([f"{job.name}/run_{index}"])
+            return EndedRun(job, index, RunStatus(earlier, f"finished earlier{lost}")), []
+        command.show([f"unfinished attempt kept in {relative_path(set_aside(folder))}"])
+    if agents is not None:
+        agents.ready()
+    goes_on = going_on(job.run(index, cache_cleared=False), folder, command.warn)
+    if goes_on is not None:
+        (run, checkpoint), states = goes_on, None
+    else:
+        is_cleared, states = _clear(job, command, agents)
+        run, checkpoint = job.run(index, is_cleared), None
+    if checkpoint is not None:
+        command.show([f"resumed from {relative_path(checkpoint)}"])
+    with Progress(run, f"{job.name}/run_{index}", command.console) as progress:
+        links = agents.links if agents is not None else {}
+        reasons = functools.partial(_open_reasons, states)
+        supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint, reasons)
+        status = supervisor.run()
+    warnings = [f"division open: {reason}" for reason in supervisor.open_reasons]
+    if supervisor.busy:
+        warnings.append(f"busy machine: {', '.join(supervisor.busy)}")
+    return EndedRun(job, index, status), warnings
+
+
+def _clear(job: Job, command: Command, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
+    """Clear the caches before a run that begins.
+
+    Returns:
+        Whether they are cleared, and the states of the data set's files. The states are None on several machines, where the
+        data are compared only after the clearing.
+    """
+    settings = job.template.settings
+    states = None
+    if agents is not None:
+        cleared, lines = agents.clear(job)
+    else:
+        cleared, line, states = caches.clear_and_watch(job.system, settings.dataset, settings.data_dir)
+        lines = [line] if line else []
+    for line in lines:
+        command.warn(line)
+    return cleared, states
+
+
+def _open_reasons(states: caches.DataStates | None) -> list[Deviation]:
+    """Return the reasons for division open that are known only when a run has ended."""
+    changed = states.find_change() if states is not None else ""
+    sentence = f"the data set changed during the run: {changed}"
+    return [Deviation(DeviationCode.DATA_CHANGED, detail=sentence)] if changed else []

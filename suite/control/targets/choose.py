@@ -1,0 +1,29 @@
+"""Chooses the target of a command."""
+
+from __future__ import annotations
+
+from suite.control.command import Command
+from suite.control.hosts import kubernetes
+from suite.control.hosts.choose import agents_of, external_process_of, submits
+from suite.control.targets.base import Target
+from suite.control.targets.here import DryRunTarget, RunTarget
+from suite.control.targets.other import AgentTarget, KubernetesTarget, PrintTarget, SlurmTarget
+
+
+def choose_target(command: Command) -> Target:
+    """Return the target of a command. For several machines, connect to their agents first.
+
+    Raises:
+        ValueError: The `launch.*` settings contradict each other, or the machines cannot be reached.
+    """
+    if command.request.shown is not None:
+        return PrintTarget(command)
+    if kubernetes.is_meant(command.request.jobs):
+        return KubernetesTarget(command)
+    if submits(command.configs):
+        return SlurmTarget(command)
+    process = external_process_of(command.configs)
+    if process is not None and not process.is_controller:
+        return AgentTarget(command, process)
+    agents = agents_of(command.configs, process)
+    return DryRunTarget(command, agents) if command.config.dry_run else RunTarget(command, agents)

@@ -1,0 +1,84 @@
+"""Targets that run nothing here: the printed configuration, a scheduler, and the agent of another controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from suite.common.terminal import clean_lines
+from suite.control.command import Command
+from suite.control.hosts import kubernetes
+from suite.control.hosts.external import ExternalProcess
+from suite.control.hosts.submit import needs_gpus, submit
+from suite.control.planning import plan_all, refusal, refuse
+from suite.control.targets.base import Target
+from suite.control.targets.here import show_plans
+from suite.plan.capacity import TooLarge
+from suite.plan.jobs import Plan
+from suite.plan.settings import Missing
+from suite.plan.shown import settings_text
+from suite.plan.sweep_commands import record_command
+
+
+class PrintTarget(Target):
+    """Prints the settings of each job as YAML, for `--cfg job`."""
+
+    def execute(self, plans: Sequence[Plan]) -> int:
+        package = self.command.request.shown or ""
+        print(clean_lines("---\n".join(settings_text(config, package) for config in self.command.configs)), end="")
+        return 0
+
+
+class KubernetesTarget(Target):
+    """Writes the manifest of a Kubernetes job, and submits it if `launch.kubernetes.submit` is set. The pods plan the runs."""
+
+    def execute(self, plans: Sequence[Plan]) -> int:
+        request = self.command.request
+        self.command.show(kubernetes.hand_over(request.arguments, request.jobs, self.command.output))
+        return 0
+
+
+class SlurmTarget(Target):
+    """Submits the command to SLURM, or prints what it would submit."""
+
+    def plan(self) -> list[Plan]:
+        """Return plans without the findings that concern only this machine, which is a login node."""
+        request = self.command.request
+        jobs = [
+            replace(composed, config=replace(composed.config, device="cuda"))
+            if needs_gpus(composed.config)
+            else composed
+            for composed in request.jobs
+        ]
+        plans = plan_all(replace(request, jobs=tuple(jobs)), self.command.output)
+        local = (Missing, TooLarge)
+        return [
+            made._replace(findings=tuple(error for error in made.findings if not isinstance(error, local)))
+            for made in plans
+        ]
+
+    def refuse(self, plans: Sequence[Plan]) -> None:
+        if not self.command.config.dry_run:
+            refuse(self.command.request, plans, here=False)
+
+    def execute(self, plans: Sequence[Plan]) -> int:
+        command = self.command
+        if command.config.dry_run:
+            show_plans(command, plans, refusal(command.request, plans, here=False), submits=True)
+            return 0
+        lines = submit(command.request.arguments, command.configs, command.output)
+        record_command(command.output, command.request.arguments)
+        command.show(lines)
+        return 0
+
+
+class AgentTarget(Target):
+    """Serves the controller of another process as the agent of this machine, for `launch=external`."""
+
+    def __init__(self, command: Command, process: ExternalProcess) -> None:
+        super().__init__(command)
+        self._process = process
+
+    def execute(self, plans: Sequence[Plan]) -> int:
+        self._process.serve(self.command.config.launch)
+        return 0

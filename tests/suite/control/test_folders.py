@@ -1,0 +1,26 @@
+"""Jobs whose folders would collide are refused."""
+
+import pytest
+
+from suite.control import folders
+from tests.helpers import TOY_RUN, refusal, run_suite_here
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("gpus=1,1", "two jobs of this sweep have the same settings; leave one out"),
+        ("watchdog_seconds=50,60", "differ in watchdog_seconds alone, which is not part of a job's folder name"),
+        ("runs=1,2", "differ in runs alone"),
+    ],
+)
+def test_jobs_of_one_folder_are_refused_with_the_reason(tmp_path, words, told):
+    assert told in refusal(run_suite_here(tmp_path, "-m", *TOY_RUN, words, toy=True))
+    assert told in run_suite_here(tmp_path, "-m", *TOY_RUN, words, "dry_run=true", toy=True, exits=2).stderr
+
+
+def test_names_that_a_file_system_takes_for_the_same_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "folds_names", lambda folder: True)
+    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "system.name=Lab,lab", toy=True)
+    assert "takes these folders for the same" in refusal(done)
+    run_suite_here(tmp_path, "-m", *TOY_RUN, "system.name=lab1,lab2", toy=True, exits=0)
