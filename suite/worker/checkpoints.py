@@ -22,7 +22,7 @@ from suite.worker.evaluation import alive
 from suite.worker.heartbeat import Heart
 from suite.worker.runlog import LOG_BYTES, RunLog
 from workloads import files
-from workloads.api import Epochs, Json, Place, Trainer
+from workloads.api import Epochs, Json, Trainer, WorkerContext
 
 MOST_STEPS = 1_000_000
 """Between two looks at the clock."""
@@ -31,9 +31,11 @@ MOST_STEPS = 1_000_000
 class Checkpoints:
     """Of one process."""
 
-    def __init__(self, run: RunSpec, epochs: Epochs, trainer: Trainer, place: Place, log: RunLog, heart: Heart) -> None:
+    def __init__(
+        self, run: RunSpec, epochs: Epochs, trainer: Trainer, worker: WorkerContext, log: RunLog, heart: Heart
+    ) -> None:
         self.run_spec, self.epochs = run, epochs
-        self.trainer, self.place, self.log, self.heart = trainer, place, log, heart
+        self.trainer, self.worker, self.log, self.heart = trainer, worker, log, heart
         every = run.checkpoint.partition(":")[2]
         self._seconds = 60.0 * int(every.removesuffix("min")) if every.endswith("min") else 0.0
         self._epochs = int(every) if every and not self._seconds else 0

@@ -45,7 +45,7 @@ from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, Diverged, Json, Place, Trainer, TrainStats, Workload
+from workloads.api import Batch, Data, Diverged, Json, Trainer, TrainStats, WorkerContext, Workload
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Loop:
         run: RunSpec,
         workload: Workload,
         trainer: Trainer,
-        place: Place,
+        worker: WorkerContext,
         log: RunLog,
         metrics: JsonLines,
         heart: Heart,
@@ -95,19 +95,21 @@ class Loop:
         self.settings = run.settings
         self.workload = workload
         self.trainer = trainer
-        self.place = place
+        self.worker = worker
         self.log = log
         self.metrics = metrics
         self.heart = heart
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
-        self.contention = Contention(place.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
+        self.contention = Contention(worker.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
         self.step_times = StepTimes()
-        self.asynchronous = Asynchronous(trainer, place) if run.settings.asynchronous else None
-        self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0
+        self.asynchronous = Asynchronous(trainer, worker) if run.settings.asynchronous else None
+        self.straggler_seconds = (
+            run.settings.straggler_ms / 1e3 if worker.num_replicas - 1 in worker.replica_ids else 0.0
+        )
         self.train_seconds = 0.0
-        self.checkpoints = Checkpoints(run, workload.epochs, trainer, place, log, heart)
+        self.checkpoints = Checkpoints(run, workload.epochs, trainer, worker, log, heart)
         self.clock_check = ClockCheck()
         self.started = False
         """Whether the log has a `run_start`."""
@@ -150,7 +152,7 @@ class Loop:
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
         self.scores, self.train_seconds = known["scores"], known["train_seconds"]
         self.heart.beat(step=self.position, samples=known["samples"])
-        self.contention.begin(known["contention"][self.place.process])
+        self.contention.begin(known["contention"][self.worker.rank])
         stopped_ms = self.run_spec.continues["stopped_ms"]
         idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
         self.log.event("suite_continued", idle, step=self.position)
@@ -171,7 +173,7 @@ class Loop:
     def _fewer_threads(self) -> dict[str, Json]:
         """How many threads a device has, where those are fewer than its cores because others use some of them."""
         threads, chosen = self.trainer.threads_per_device, self.settings.threads_per_device == "auto"
-        return {"threads_per_device": threads} if chosen and threads < self.place.cores_per_device else {}
+        return {"threads_per_device": threads} if chosen and threads < self.worker.cores_per_device else {}
 
     def _build(self) -> None:
         self.heart.beat(phase="setup")
@@ -191,7 +193,7 @@ class Loop:
 
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
-        data = self.workload.open_data(self.place, self.settings.seed)
+        data = self.workload.open_data(self.worker, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
         limit = untimed + self.stop.limit_steps
         with contextlib.closing(data), self.trainer.staged(self._batches(data, limit)) as batches:
@@ -218,7 +220,7 @@ class Loop:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self.clock_check.check()
         self._stop_clock(status="success" if reached else "aborted")
-        if self.run_spec.checkpoint_final and self.place.process == 0:
+        if self.run_spec.checkpoint_final and self.worker.rank == 0:
             write_arrays(Path(self.run_spec.folder) / WEIGHTS, self.trainer.weights())
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps{self._quality_text()}")
@@ -232,7 +234,7 @@ class Loop:
 
     def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
         if self.asynchronous is not None:  # one worker may have to make the updates of all
-            return own_batches(data.train(0, count * self.place.processes))
+            return own_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
@@ -328,7 +330,7 @@ class Loop:
             return stats
         stats, own_samples, own_bytes = of_all
         self.block.samples = samples + own_samples
-        self.block.data_bytes = data_bytes + own_bytes // self.place.processes
+        self.block.data_bytes = data_bytes + own_bytes // self.worker.world_size
         return stats
 
     def _steps_of_mode(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
@@ -389,14 +391,14 @@ class Loop:
             "data_wait_seconds": round(block.data_wait_seconds, 9),
         }
         stats: dict[str, Json] = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
-        stats["data_bytes"] = block.data_bytes * self.place.processes
+        stats["data_bytes"] = block.data_bytes * self.worker.world_size
         others = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
         stats |= {
             **({"rates": rates} if rates else {}),
             **({"scores": others} if others and self.settings.targets else {}),
         }
         self.log.event("tracked_stats", stats, step=block.stop_step)
-        if self.place.process == 0:
+        if self.worker.rank == 0:
             elapsed_seconds = self.heart.elapsed_seconds()
             self.metrics.write(
                 {

@@ -20,7 +20,7 @@ from suite.common.registry import load_trainer, load_workload, packages_of
 from suite.common.run_end import EndCode
 from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
-from suite.launch.base import place_from_environment, thread_variables
+from suite.launch.base import thread_variables, worker_context_from_env
 from suite.launch.private_network import check_network
 from suite.machine import disks
 from suite.machine.near import near
@@ -29,7 +29,7 @@ from suite.worker.heartbeat import STACK_SIGNAL, Heart
 from suite.worker.loop import Loop, code_of, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.threads import with_threads
-from workloads.api import Place
+from workloads.api import WorkerContext
 
 
 def redirect_output(path: Path) -> None:
@@ -40,15 +40,15 @@ def redirect_output(path: Path) -> None:
     os.close(descriptor)
 
 
-def pin(place: Place) -> None:
+def pin(worker: WorkerContext) -> None:
     """Keep this process on its cores and the numerical libraries at that many threads, or near its GPUs; before any framework
     is imported."""
-    gpus = [int(device.partition(":")[2]) for device in place.devices if device.startswith("cuda:")]
+    gpus = [int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")]
     if gpus and (cores := near(gpus)):
         os.sched_setaffinity(0, cores)
-    if place.cores:
-        os.sched_setaffinity(0, place.cores)
-        os.environ.update(thread_variables(place.threads_per_device))
+    if worker.cores:
+        os.sched_setaffinity(0, worker.cores)
+        os.environ.update(thread_variables(worker.threads_per_device))
 
 
 _OUT_OF_MEMORY = (
@@ -81,10 +81,10 @@ def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
     return code_of(error), f"{one_line(error)}{where}"
 
 
-def work(run: RunSpec, place: Place, heart: Heart) -> None:
+def work(run: RunSpec, worker: WorkerContext, heart: Heart) -> None:
     """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
     folder = Path(run.folder)
-    first = place.process == 0
+    first = worker.rank == 0
     log_path = folder / f"result_{run.run_index}.txt" if first else None
     trainer = None
     if log_path is not None and run.continues:
@@ -94,11 +94,11 @@ def work(run: RunSpec, place: Place, heart: Heart) -> None:
     with RunLog(log_path, append=bool(run.continues)) as log:
         try:
             workload = load_workload(run.settings.workload)(run.settings, run.facts)
-            trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
+            trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, worker)
             code = _report_code(run, heart)
             run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
-            outcome = Loop(run, workload, trainer, place, log, metrics, heart).run()
+            outcome = Loop(run, workload, trainer, worker, log, metrics, heart).run()
             _report_code(run, heart)  # it may have changed, and further modules are loaded
             heart.finish(outcome.status, outcome.reason)
         finally:
@@ -116,15 +116,15 @@ def _report_code(run: RunSpec, heart: Heart) -> str:
 def main() -> int:
     """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
     run = read_run(Path(sys.argv[1])).seen_by_workers()
-    place = with_threads(place_from_environment(run), run.settings)
-    redirect_output(Path(run.folder) / f"worker-{place.process}.log")
+    worker = with_threads(worker_context_from_env(run), run.settings)
+    redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
-    pin(place)
-    heart = Heart(Path(run.folder), place.process)
+    pin(worker)
+    heart = Heart(Path(run.folder), worker.rank)
     try:
-        work(run, place, heart)
+        work(run, worker, heart)
     except Exception as error:
         with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
             traceback.print_exc()

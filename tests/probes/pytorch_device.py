@@ -12,13 +12,13 @@ from suite.common.registry import load_trainer
 from testing import synthetic_transformer
 from tests.probes.pytorch_step import Watch
 from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, SKIPPING, VARIANTS, skipping
-from workloads.api import ParameterRule, Place
+from workloads.api import ParameterRule, WorkerContext
 from workloads.frameworks.pytorch import regions
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.rules import RegionRules
 
-ALONE = Place(0, 1, range(1), 1, ("cpu",))
+ALONE = WorkerContext(0, 1, range(1), 1, ("cpu",))
 
 
 def copies(optimizer):

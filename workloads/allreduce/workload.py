@@ -20,8 +20,8 @@ from workloads.api import (
     Defaults,
     Facts,
     Json,
-    Place,
     Settings,
+    WorkerContext,
     Workload,
     option,
 )
@@ -145,8 +145,8 @@ class AllReduce(Workload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return iter(())
 
-    def open_data(self, place: Place, seed: int) -> Data:
-        return Steps(self, place)
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+        return Steps(self, worker)
 
     def expected(self) -> Array:
         """What a period of every device's buffer must hold after the sum, float32 (PERIOD,)."""
@@ -177,8 +177,8 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
 class Steps:
     """Steps in order, the same on every device; no data are read."""
 
-    def __init__(self, workload: AllReduce, place: Place) -> None:
-        self.workload, self.replicas = workload, len(place.replicas)
+    def __init__(self, workload: AllReduce, worker: WorkerContext) -> None:
+        self.workload, self.replicas = workload, len(worker.replica_ids)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """For each local replica which buffer is summed."""

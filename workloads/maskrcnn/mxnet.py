@@ -19,7 +19,7 @@ from types import ModuleType
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Batch, ParameterRule, Place
+from workloads.api import Array, Batch, ParameterRule, WorkerContext
 from workloads.common.arrays import Float32s, Int32s
 from workloads.frameworks.mxnet.graphs import Function, Graphs, Inputs, Part, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
@@ -208,8 +208,8 @@ class MaskRCNNTrainer(ImageTrainer):
     workload: MaskRCNN
     model: Detector
 
-    def __init__(self, workload: MaskRCNN, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.rules = workload.region_rules
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:

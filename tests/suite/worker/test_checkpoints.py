@@ -10,7 +10,7 @@ import pytest
 
 from suite.common import checkpoints
 from suite.common.labels import Label, LabelKind
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
 from suite.worker.checkpoints import Checkpoints, begun
 from suite.worker.heartbeat import Heart
@@ -47,7 +47,7 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
             if step == killed_at:
                 raise Killed
 
-    place = place_of(run, 0, 1)
+    place = worker_context_for(run, 0, 1)
     workload = kind(run.settings, run.facts)
     log, metrics = folder / "result_0.txt", folder / "metrics.jsonl"
     if earlier is not None:
@@ -174,7 +174,7 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
         run = replace(make_run(tmp_path), checkpoint="every:1min")
         processes = []
         for kind in (First, Second):
-            place = place_of(run, 0, 1)
+            place = worker_context_for(run, 0, 1)
             trainer = kind(toy.Toy(run.settings, run.facts), place)
             epochs = Epochs(lambda epoch: 1000)
             processes.append(Checkpoints(run, epochs, trainer, place, RunLog(None), Heart(tmp_path, 0)))

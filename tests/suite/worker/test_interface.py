@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from suite.common.runspec import read_run
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.worker.evaluation import alive, measured
 from suite.worker.heartbeat import Heart, read_beat
 from tests.helpers import events
@@ -207,7 +207,7 @@ class Numbered:
 def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
     run = make_run(tmp_path)
     workload = Threads(run.settings, run.facts)
-    trainer = toy.ToyTrainer(workload, place_of(run, 0, 1))
+    trainer = toy.ToyTrainer(workload, worker_context_for(run, 0, 1))
     trainer.slope = np.ones(1)
     heart = Heart(tmp_path, 0)
     before = heart.state.count

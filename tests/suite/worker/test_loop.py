@@ -9,7 +9,7 @@ import pytest
 
 from suite.common.labels import Label, LabelKind
 from suite.common.runspec import RunSpec
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.worker.evaluation import merge
 from suite.worker.heartbeat import Heart, read_beat
 from suite.worker.loop import Loop, one_line
@@ -47,7 +47,7 @@ def make_run(folder, **changes):
 def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, process=0, **own):
     """A run of one process, or process 1 of a run of two."""
     run = make_run(folder, **own)
-    place = replace(place_of(run, process, process + 1), threads=threads)
+    place = replace(worker_context_for(run, process, process + 1), threads=threads)
     workload = workload_type(run.settings, run.facts)
     trainer = trainer_type(workload, place)
     with log_type(None if process else folder / "result_0.txt") as log:
