@@ -19,7 +19,7 @@ from suite.control.folders import refuse_equal
 from suite.environments.environment import Descriptions
 from suite.launch.hosts import AvailableHost
 from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.preflight.obstacles import explained
+from suite.preflight.combine_errors import combine_errors
 
 
 class CheckedJobs(NamedTuple):
@@ -80,7 +80,9 @@ def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
     refused = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]
     if not refused and all(made.findings for made in plans):
         return plans[0].findings[0]
-    return explained([composed for composed, _ in refused], [made for _, made in refused], here) if refused else None
+    return (
+        combine_errors([composed for composed, _ in refused], [made for _, made in refused], here) if refused else None
+    )
 
 
 def check_jobs(

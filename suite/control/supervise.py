@@ -18,16 +18,16 @@ from suite.control import condition, interrupts, memory
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import RemoteHost
 from suite.control.hosts.this_host import ThisHost
+from suite.control.run_monitor import POLL_SECONDS, RunMonitor, RunStatus
 from suite.control.open_reasons import append_open_reasons
 from suite.control.progress import Progress
 from suite.control.telemetry import TelemetryRecorder, cut
-from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, command_variables, meet, needs_private_network
 from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.results.text import clean
-from suite.worker.heartbeat import Beat, beat_path
+from suite.worker.heartbeat import WorkerStatus, heartbeat_path
 from workloads.api import Deviation, DeviationCode
 from workloads.process_identity import this_process
 
@@ -69,12 +69,12 @@ class Supervisor:
         self.progress = progress
         self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.device, run.settings.update)
         self.started, self._begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
-        self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
+        self.monitor = RunMonitor(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
         self._checkpoint = checkpoint
         self._find_open_reasons = find_open_reasons
         if not links:
-            self.watch.controls += [ThisHost(host, self.folder, environment) for host in self.hosts]
+            self.monitor.controls += [ThisHost(host, self.folder, environment) for host in self.hosts]
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
         """Why the machine was a busy one, after the run."""
@@ -95,18 +95,18 @@ class Supervisor:
             for host in self.hosts if self._links else ():
                 machine_files = machine_folder(self.folder, host.name, len(self.hosts))
                 remote = RemoteHost(self._links[host.name], host, self.environment, self.folder, machine_files)
-                self.watch.controls.append(remote)
+                self.monitor.controls.append(remote)
             self._start()
             for telemetry in self._telemetry:
                 telemetry.start()
-            while (ended := self.watch.look(self.progress.update)) is None:
+            while (ended := self.monitor.poll(self.progress.update)) is None:
                 time.sleep(POLL_SECONDS)
             status = ended
         except KeyboardInterrupt:
             status = RunStatus("interrupted", "stopped by a signal to the controller")
             raise
         except ConnectionLost as error:
-            status = self.watch.lost() or RunStatus("rank_died", str(error))
+            status = self.monitor.failure() or RunStatus("rank_died", str(error))
         except (OSError, ValueError) as error:
             status = RunStatus("failed", f"a process could not be started: {error}")
         finally:
@@ -123,18 +123,18 @@ class Supervisor:
         if full and status.code != EndCode.DISK_FULL.value:
             status = replace(status, reason=f"{status.reason}; {full}", code=EndCode.DISK_FULL.value)
         self._file(status)
-        beats = self.watch.beats()
+        heartbeats = self.monitor.heartbeats()
         self._forget_beats()
         for telemetry in self._telemetry:
             telemetry.stop()
-        self._tell_condition(beats)
-        return self._append_open_reasons(status, beats)
+        self._tell_condition(heartbeats)
+        return self._append_open_reasons(status, heartbeats)
 
-    def _append_open_reasons(self, status: RunStatus, beats: Sequence[Beat | None]) -> RunStatus:
+    def _append_open_reasons(self, status: RunStatus, heartbeats: Sequence[WorkerStatus | None]) -> RunStatus:
         """Append why the run is open after all to its log, and file it. Return the status: failed if the log lacks it."""
         if status.status not in ("success", "target_missed"):
             return status
-        self.open_reasons = [*self._code_reasons(beats), *self._find_open_reasons()]
+        self.open_reasons = [*self._code_reasons(heartbeats), *self._find_open_reasons()]
         if self.open_reasons:
             try:
                 append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
@@ -145,10 +145,10 @@ class Supervisor:
             self._file(status)
         return status
 
-    def _code_reasons(self, beats: Sequence[Beat | None]) -> list[Deviation]:
+    def _code_reasons(self, heartbeats: Sequence[WorkerStatus | None]) -> list[Deviation]:
         """Return the workers that imported other code than this process's checkout has, all of them in one line."""
         expected = self.run_spec.code_digest
-        others = [beat for beat in beats if beat is not None and beat.code_digest != expected]
+        others = [heartbeat for heartbeat in heartbeats if heartbeat is not None and heartbeat.code_digest != expected]
         if not expected or not others:
             return []
         root = clean(others[0].code_root, 200)
@@ -161,9 +161,11 @@ class Supervisor:
 
     def _full_disk(self) -> str:
         """Here or on another machine."""
-        return disks.full(self.folder) or next(filter(None, (control.full_disk for control in self.watch.controls)), "")
+        return disks.full(self.folder) or next(
+            filter(None, (control.full_disk for control in self.monitor.controls)), ""
+        )
 
-    def _tell_condition(self, beats: list[Beat | None]) -> None:
+    def _tell_condition(self, heartbeats: list[WorkerStatus | None]) -> None:
         """Write into the log how much of the machine the run got."""
         names = [host.name for host in self.process_hosts]
         paths = [
@@ -174,8 +176,8 @@ class Supervisor:
                 with contextlib.suppress(OSError, ValueError, TypeError):  # it did not come, or came in part
                     cut(path, self.folder / f"result_{self.run_spec.run_index}.txt")
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
-        serving = {self.watch.command_hosts[name].name for name in self.watch.servers}
-        figures = condition.figures(beats, names, samples, serving)
+        serving = {self.monitor.command_hosts[name].name for name in self.monitor.servers}
+        figures = condition.figures(heartbeats, names, samples, serving)
         if figures:
             self.busy = condition.busy(figures)
             condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", figures)
@@ -189,26 +191,26 @@ class Supervisor:
         return TelemetryRecorder(folder / "telemetry.jsonl", log, self.run_spec.settings.device == "cuda")
 
     def _start(self) -> None:
-        rendezvous = meet(self.hosts, lambda host: self.watch.controls[self.hosts.index(host)].ports())
+        rendezvous = meet(self.hosts, lambda host: self.monitor.controls[self.hosts.index(host)].ports())
         private = needs_private_network(self.framework, self.run_spec)
-        for host, control in zip(self.hosts, self.watch.controls, strict=True):
+        for host, control in zip(self.hosts, self.monitor.controls, strict=True):
             run_file = self.environment.map_path(control.folder / RUN_FILE)
             for command in self.framework.commands(self.run_spec, run_file, rendezvous, host):
                 variables = command_variables(self.run_spec, host, command)
                 inside = self.environment.of_process(control.folder, command.name, variables)
-                self.watch.command_hosts[command.name] = host
-                self.watch.children[command.name] = control.start(
+                self.monitor.command_hosts[command.name] = host
+                self.monitor.children[command.name] = control.start(
                     command.name, inside.command(*command.arguments), variables, private
                 )
-                self.watch.servers |= {command.name} if command.serves else set()
+                self.monitor.servers |= {command.name} if command.serves else set()
 
     def _end_tree(self) -> None:
-        beats = self.watch.beats()
-        for control in self.watch.controls:
-            names = [name for name, host in self.watch.command_hosts.items() if host is control.host]
-            control.ask_to_end(self.watch.pids(control, beats), self.environment.ending(control.folder, names))
-        for control in self.watch.controls:
-            control.end()
+        heartbeats = self.monitor.heartbeats()
+        for control in self.monitor.controls:
+            names = [name for name, host in self.monitor.command_hosts.items() if host is control.host]
+            control.terminate(self.monitor.pids(control, heartbeats), self.environment.ending(control.folder, names))
+        for control in self.monitor.controls:
+            control.wait()
 
     def _file(self, status: RunStatus) -> None:
         settings = self.run_spec.settings
@@ -236,4 +238,4 @@ class Supervisor:
 
     def _forget_beats(self) -> None:
         for process in range(len(self.process_hosts)):
-            beat_path(self.folder, process).unlink(missing_ok=True)
+            heartbeat_path(self.folder, process).unlink(missing_ok=True)

@@ -16,10 +16,10 @@ from suite.control import caches
 from suite.control.command import Command
 from suite.control.hosts.agents import Agents
 from suite.control.progress import Progress
+from suite.control.run_monitor import RunStatus
 from suite.control.supervise import Supervisor
-from suite.control.watch import RunStatus
 from suite.plan.jobs import Job
-from suite.plan.resume import FINISHED, finished_status, going_on, restore_status, set_aside
+from suite.plan.resume import FINISHED, find_resume, finished_status, restore_status, set_aside
 from suite.preflight import doctor
 from workloads.api import Deviation, DeviationCode
 
@@ -129,9 +129,9 @@ def _run(job: Job, index: int, command: Command, agents: Agents | None) -> tuple
         command.show([f"unfinished attempt kept in {relative_path(set_aside(folder))}"])
     if agents is not None:
         agents.ready()
-    goes_on = going_on(job.run(index, cache_cleared=False), folder, command.warn)
-    if goes_on is not None:
-        (run, checkpoint), states = goes_on, None
+    resume = find_resume(job.run(index, cache_cleared=False), folder, command.warn)
+    if resume is not None:
+        (run, checkpoint), states = resume, None
     else:
         is_cleared, states = _clear(job, command, agents)
         run, checkpoint = job.run(index, is_cleared), None

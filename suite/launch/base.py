@@ -131,7 +131,7 @@ DEMO_SPIN_COUNT = 1_000
 has a core to itself, and nothing slower where one has not (benchmarks/busy_machine.py)."""
 
 
-def waiting_variables(run: RunSpec) -> dict[str, str]:
+def omp_spin_env(run: RunSpec) -> dict[str, str]:
     """libgomp's for a demo on CPU cores, which must bear other load; a reference run has its machine to itself.
 
     A user's own stand. Only for frameworks whose operators run on libgomp: PyTorch and MXNet, while TensorFlow has a pool of
@@ -184,7 +184,7 @@ def worker(process: int, processes: int, run_file: str, variables: Mapping[str, 
 
 def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """The commands of a framework whose worker holds every replica of a host."""
-    variables = {**thread_variables(run.settings.cores_per_device), **waiting_variables(run)}
+    variables = {**thread_variables(run.settings.cores_per_device), **omp_spin_env(run)}
     return [worker(rendezvous.hosts.index(host), len(rendezvous.hosts), run_file, variables)]
 
 

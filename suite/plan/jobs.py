@@ -27,9 +27,9 @@ from suite.launch.recorded_env import environment_deviations, recorded_variables
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
-from suite.plan.plausible import check_workload
 from suite.plan.schedule import schedule_note
-from suite.plan.settings import Impossible, Missing, auto_environment, resolve_settings, visible_gpus
+from suite.plan.settings import MissingResourceError, UnsupportedError, auto_environment, resolve_settings, visible_gpus
+from suite.plan.validate_workload import check_workload
 from workloads.api import Deviation, DeviationCode, Facts, Settings, Workload
 from workloads.api.deviations import data_deviation
 
@@ -65,7 +65,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PartialJob:
     """A job as far as it is known without its data set."""
 
     workload: type[Workload]
@@ -120,7 +120,7 @@ class Plan(NamedTuple):
     """None where something is in the way, or a demo's data set has to be generated first."""
     findings: tuple[ValueError, ...]
     """All that is in the way, in the order in which it is to be removed: what was given, what is allowed, what to type."""
-    draft: Draft | None
+    draft: PartialJob | None
     """None where not even the settings are known."""
     notes: tuple[str, ...] = ()
     """What is to be said before it runs, a line each."""
@@ -156,12 +156,12 @@ def plan(
     """
     findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
-        workload, framework = kinds(config)
+        workload, framework = load_workload_and_framework(config)
         taken = tuple(hosts[: config.nodes])
         settings = resolve_settings(config, workload, framework, taken, findings.append)
         names = tuple(plugin.name for plugin in plugins)
         seed_source = "system" if config.seed is None else "user"
-        draft = Draft(workload, framework, settings, names, taken, config.gpus, seed_source)
+        draft = PartialJob(workload, framework, settings, names, taken, config.gpus, seed_source)
         with findings:
             _check_checkpoint(config.checkpoint.when, settings)
         with findings:
@@ -199,17 +199,17 @@ def _schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) 
     return [note] if note else []
 
 
-def kinds(config: RunConfig) -> tuple[type[Workload], Framework]:
-    """The workload and the framework that a configuration names. Raises ValueError; `Impossible` if no trainer is for both."""
+def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
+    """The workload and the framework that a configuration names. Raises ValueError; `UnsupportedError` if no trainer is for both."""
     workload = registry.load_workload(config.workload_name)
     framework: Framework = registry.load_framework(config.framework.name)
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
-        raise Impossible(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
+        raise UnsupportedError(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
     return workload, framework
 
 
-def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
+def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> None:
     """Import the plugins' trainers that a sweep uses, each once, where they are going to run."""
     used = {(env.name, one.workload.name, one.framework.name): env for one in drafts if (env := one.environment)}
     for (_, workload, framework), env in used.items():
@@ -217,7 +217,7 @@ def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
 
 
 def make_job(
-    draft: Draft,
+    draft: PartialJob,
     config: RunConfig,
     name: str,
     output: Path,
@@ -279,7 +279,7 @@ def make_job(
     )
 
 
-def _check_open_ports(config: RunConfig, draft: Draft, log: Callable[[str], object]) -> None:
+def _check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], object]) -> None:
     """Warn of servers that strangers can reach. Raise ValueError if that is not allowed and they cannot be shut off.
 
     On one machine, processes that listen everywhere are started in a private network. That is not possible where the kernel
@@ -301,13 +301,13 @@ def _check_open_ports(config: RunConfig, draft: Draft, log: Callable[[str], obje
         fault = draft.hosts[0].private_network_fault if draft.hosts else private_network.unavailable_reason()
         reason = f"this machine cannot make a private network for them ({fault})" if fault else ""
     if reason:
-        raise Missing(
+        raise MissingResourceError(
             f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}; allowed: gpus=1, another framework, "
             f"or, if only you can reach this machine's ports, set framework.allow_open_grpc=true"
         )
 
 
-def _described(draft: Draft, env: Environment, descriptions: Descriptions) -> Draft:
+def _described(draft: PartialJob, env: Environment, descriptions: Descriptions) -> PartialJob:
     """Return the draft with what its environment's Python finds there. Raises ValueError if that Python does not answer."""
     packages = (*draft.framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     description = descriptions.of(env, packages)
@@ -316,7 +316,7 @@ def _described(draft: Draft, env: Environment, descriptions: Descriptions) -> Dr
     return replace(draft, versions=description.versions, environment_variables=recorded)
 
 
-def _launched(draft: Draft) -> RunSpec:
+def _launched(draft: PartialJob) -> RunSpec:
     """Return a run of the draft as far as commands of its processes depend on it."""
     settings = draft.settings
     on_cpu = settings.device == "cpu"

@@ -19,23 +19,29 @@ from suite.common import checkpoints
 from suite.common.checkpoints import Checkpoint
 from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.worker.evaluation import alive
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.runlog import LOG_BYTES, RunLog
 from workloads import files
 from workloads.api import Epochs, Json, Trainer, WorkerContext
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """Between two looks at the clock."""
 
 
-class Checkpoints:
+class CheckpointManager:
     """Of one process."""
 
     def __init__(
-        self, run: RunSpec, epochs: Epochs, trainer: Trainer, worker: WorkerContext, log: RunLog, heart: Heart
+        self,
+        run: RunSpec,
+        epochs: Epochs,
+        trainer: Trainer,
+        worker: WorkerContext,
+        log: RunLog,
+        heartbeat: HeartbeatWriter,
     ) -> None:
         self.run_spec, self.epochs = run, epochs
-        self.trainer, self.worker, self.log, self.heart = trainer, worker, log, heart
+        self.trainer, self.worker, self.log, self.heartbeat = trainer, worker, log, heartbeat
         every = run.checkpoint.partition(":")[2]
         self._seconds = 60.0 * int(every.removesuffix("min")) if every.endswith("min") else 0.0
         self._epochs = int(every) if every and not self._seconds else 0
@@ -64,7 +70,7 @@ class Checkpoints:
         now = monotonic()
         left = self._seconds - (now - self._written)
         step_seconds = (now - self._looked) / (step - self._looked_step)
-        steps = min(MOST_STEPS, max(1, math.ceil((left if left > 0 else self._seconds) / step_seconds)))
+        steps = min(MAX_STEPS, max(1, math.ceil((left if left > 0 else self._seconds) / step_seconds)))
         answer = self.trainer.broadcast(float(steps if left > 0 else -steps))
         self._looked, self._looked_step, self._look_step = now, step, step + int(abs(answer))
         self._written = self._written if answer > 0 else now
@@ -73,8 +79,8 @@ class Checkpoints:
     def write(self, step: int, known: Mapping[str, Json], contention: Mapping[str, Json]) -> None:
         """Collective. `known`: what the loop goes on with; `contention`: this process's so far."""
         begin = perf_counter()
-        self.heart.beat(phase="checkpoint")
-        with alive(self.heart, self.run_spec.setup_watchdog_seconds):
+        self.heartbeat.update(phase="checkpoint")
+        with alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             own = np.frombuffer(json.dumps(contention).encode(), np.uint8)
             gathered = self.trainer.gather({"contention": own})
             if gathered is not None:

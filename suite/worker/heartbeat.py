@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from suite.common.run_folder import beat_path as beat_path
+from suite.common.run_folder import heartbeat_path as heartbeat_path
 from suite.common.runspec import write_atomically
 from workloads import files
 from workloads.api import Json
@@ -21,7 +21,7 @@ STACK_SIGNAL = signal.SIGUSR2
 
 
 @dataclass
-class Beat:
+class WorkerStatus:
     """The newest state of one worker."""
 
     process: int
@@ -48,12 +48,12 @@ class Beat:
     """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
 
 
-class Heart:
+class HeartbeatWriter:
     """The worker's side: `beat()` is cheap enough to call at every step."""
 
     def __init__(self, folder: Path, process: int) -> None:
-        self._path = beat_path(folder, process)
-        self.state = Beat(process, os.getpid())
+        self._path = heartbeat_path(folder, process)
+        self.state = WorkerStatus(process, os.getpid())
         self._written = 0.0
         self._run_start: float | None = None
         self.write()
@@ -66,7 +66,7 @@ class Heart:
         """Return the time since `run_start`, or None before it."""
         return None if self._run_start is None else time.monotonic() - self._run_start
 
-    def beat(self, **changes: object) -> None:
+    def update(self, **changes: object) -> None:
         """Note progress; a change of phase is written at once, everything else at most twice a second."""
         changed_phase = changes.get("phase", self.state.phase) != self.state.phase
         for name, value in changes.items():
@@ -85,11 +85,11 @@ class Heart:
         write_atomically(self._path, json.dumps(asdict(self.state)))
 
 
-def read_beat(folder: Path, process: int) -> Beat | None:
+def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
     """The controller's side: the newest state of a worker, None before its first."""
     try:
-        value: Mapping[str, object] = files.read_json(beat_path(folder, process))
+        value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    names = {item.name for item in fields(Beat)}  # a worker of another checkout may write others
-    return Beat(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]
+    names = {item.name for item in fields(WorkerStatus)}  # a worker of another checkout may write others
+    return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

@@ -36,10 +36,10 @@ from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
-from suite.worker.checkpoints import Checkpoints
+from suite.worker.checkpoints import CheckpointManager
 from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import alive, evaluate
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
@@ -89,7 +89,7 @@ class Loop:
         worker: WorkerContext,
         log: RunLog,
         metrics: JsonLines,
-        heart: Heart,
+        heartbeat: HeartbeatWriter,
     ) -> None:
         self.run_spec = run
         self.settings = run.settings
@@ -98,7 +98,7 @@ class Loop:
         self.worker = worker
         self.log = log
         self.metrics = metrics
-        self.heart = heart
+        self.heartbeat = heartbeat
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
@@ -109,7 +109,7 @@ class Loop:
             run.settings.straggler_ms / 1e3 if worker.num_replicas - 1 in worker.replica_ids else 0.0
         )
         self.train_seconds = 0.0
-        self.checkpoints = Checkpoints(run, workload.epochs, trainer, worker, log, heart)
+        self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
         self.clock_check = ClockCheck()
         self.started = False
         """Whether the log has a `run_start`."""
@@ -146,12 +146,12 @@ class Loop:
         """From the checkpoint; what is set up stands in the log already."""
         self.started = True
         self.clock_check.begin()
-        self.heart.start_clock(self.log.seconds_since("run_start"))
+        self.heartbeat.start_clock(self.log.seconds_since("run_start"))
         self._build()
         self.position, known = self.checkpoints.go_on()
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
         self.scores, self.train_seconds = known["scores"], known["train_seconds"]
-        self.heart.beat(step=self.position, samples=known["samples"])
+        self.heartbeat.update(step=self.position, samples=known["samples"])
         self.contention.begin(known["contention"][self.worker.rank])
         stopped_ms = self.run_spec.continues["stopped_ms"]
         idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
@@ -160,15 +160,15 @@ class Loop:
     def _start_clock(self) -> None:
         self.contention.begin()
         self.log.start("run_start")
-        self.heart.start_clock()
+        self.heartbeat.start_clock()
         self.clock_check.begin()
         self.started = True
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
         figures = self.contention.end()
-        self.heart.state.contention = figures and figures | self._fewer_threads()
-        self.heart.write()
+        self.heartbeat.state.contention = figures and figures | self._fewer_threads()
+        self.heartbeat.write()
 
     def _fewer_threads(self) -> dict[str, Json]:
         """How many threads a device has, where those are fewer than its cores because others use some of them."""
@@ -176,10 +176,10 @@ class Loop:
         return {"threads_per_device": threads} if chosen and threads < self.worker.cores_per_device else {}
 
     def _build(self) -> None:
-        self.heart.beat(phase="setup")
+        self.heartbeat.update(phase="setup")
         # Where setup is timed, compiling at the first step costs the same, so nothing is warmed up.
         warm_up = not self.workload.round.setup_is_timed
-        self.trainer.beat = self.heart.beat
+        self.trainer.beat = self.heartbeat.update
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
 
     def _setup(self) -> None:
@@ -192,7 +192,7 @@ class Loop:
             self.log.event("suite_gradients", named)
 
     def _train_to_stop(self) -> Outcome:
-        self.heart.beat(phase="open data")
+        self.heartbeat.update(phase="open data")
         data = self.workload.open_data(self.worker, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
         limit = untimed + self.stop.limit_steps
@@ -296,11 +296,11 @@ class Loop:
         if self.checkpoints.due(step):
             block = {**vars(self.block), "counts": dict(self.block.counts)}
             known = {"block": block, "scores": self.scores, "train_seconds": self.train_seconds}
-            self.checkpoints.write(step, {**known, "samples": self.heart.state.samples}, self.contention.end())
+            self.checkpoints.write(step, {**known, "samples": self.heartbeat.state.samples}, self.contention.end())
 
     def _stretch(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Steps of whatever kind the mode asks for; returns when the devices are done."""
-        self.heart.beat(phase="train")
+        self.heartbeat.update(phase="train")
         begin = time.perf_counter()
         if self.asynchronous is not None:
             stats = self._updates(self.asynchronous, steps, first_step, stop_step)
@@ -315,7 +315,7 @@ class Loop:
         before, count = self.block.loss_steps, stop_step - first_step
         self.block.loss = (self.block.loss * before + stats.loss * count) / (before + count) if before else stats.loss
         self.block.loss_steps = before + count
-        self.heart.beat(loss=stats.loss)
+        self.heartbeat.update(loss=stats.loss)
 
     def _updates(
         self, asynchronous: Asynchronous, steps: Iterator[list[Batch]], first_step: int, stop_step: int
@@ -324,7 +324,7 @@ class Loop:
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
         own = (self.block.samples - samples, self.block.data_bytes - data_bytes)
-        with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
+        with alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
             of_all = asynchronous.meet(stats, *own)
         if of_all is None:
             return stats
@@ -356,24 +356,24 @@ class Loop:
             self.block.samples += batch[0].samples_global
             self.block.counts.update(batch[0].counts_global)
             self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
-            self.heart.beat(step=step, samples=self.heart.state.samples + batch[0].samples_global)
+            self.heartbeat.update(step=step, samples=self.heartbeat.state.samples + batch[0].samples_global)
             if self.straggler_seconds:
                 self.trainer.wait()
                 time.sleep(self.straggler_seconds)
             yield batch
 
     def _evaluate(self, data: Data, epoch: int) -> bool:
-        self.heart.beat(phase="evaluate")
+        self.heartbeat.update(phase="evaluate")
         self.log.start("eval_start", epoch_num=self._epoch_num(epoch))
         begin = time.perf_counter()
-        scores = evaluate(self.workload, self.trainer, data, self.heart, self.run_spec.setup_watchdog_seconds)
+        scores = evaluate(self.workload, self.trainer, data, self.heartbeat, self.run_spec.setup_watchdog_seconds)
         self.scores = scores or {}
         if scores is not None and (missing := [name for name in self.settings.targets if name not in scores]):
             raise ValueError(
                 f"score() gave {', '.join(scores) or 'nothing'}; there is a target for {', '.join(missing)}"
             )
         met = scores is not None and self.workload.met(scores)
-        with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
+        with alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = self.workload.logged_quality(self.scores) if self.scores else None
@@ -399,7 +399,7 @@ class Loop:
         }
         self.log.event("tracked_stats", stats, step=block.stop_step)
         if self.worker.rank == 0:
-            elapsed_seconds = self.heart.elapsed_seconds()
+            elapsed_seconds = self.heartbeat.elapsed_seconds()
             self.metrics.write(
                 {
                     "block": block.number,

@@ -25,7 +25,7 @@ from suite.launch.private_network import check_network
 from suite.machine import disks
 from suite.machine.near import near
 from suite.worker.checkpoints import begun
-from suite.worker.heartbeat import STACK_SIGNAL, Heart
+from suite.worker.heartbeat import STACK_SIGNAL, HeartbeatWriter
 from suite.worker.loop import Loop, code_of, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.threads import with_threads
@@ -81,7 +81,7 @@ def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
     return code_of(error), f"{one_line(error)}{where}"
 
 
-def work(run: RunSpec, worker: WorkerContext, heart: Heart) -> None:
+def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
     """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
     folder = Path(run.folder)
     first = worker.rank == 0
@@ -95,21 +95,21 @@ def work(run: RunSpec, worker: WorkerContext, heart: Heart) -> None:
         try:
             workload = load_workload(run.settings.workload)(run.settings, run.facts)
             trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, worker)
-            code = _report_code(run, heart)
+            code = _report_code(run, heartbeat)
             run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
-            outcome = Loop(run, workload, trainer, worker, log, metrics, heart).run()
-            _report_code(run, heart)  # it may have changed, and further modules are loaded
-            heart.finish(outcome.status, outcome.reason)
+            outcome = Loop(run, workload, trainer, worker, log, metrics, heartbeat).run()
+            _report_code(run, heartbeat)  # it may have changed, and further modules are loaded
+            heartbeat.finish(outcome.status, outcome.reason)
         finally:
-            if trainer is not None and heart.state.status:
+            if trainer is not None and heartbeat.state.status:
                 trainer.close()
 
 
-def _report_code(run: RunSpec, heart: Heart) -> str:
+def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
     """Tell the controller which code this process has imported. Returns its digest."""
     code = loaded_code(run.settings.workload, run.settings.framework)
-    heart.state.code_digest, heart.state.code_root = code.digest, code.root
+    heartbeat.state.code_digest, heartbeat.state.code_root = code.digest, code.root
     return code.digest
 
 
@@ -122,16 +122,16 @@ def main() -> int:
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
     pin(worker)
-    heart = Heart(Path(run.folder), worker.rank)
+    heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
-        work(run, worker, heart)
+        work(run, worker, heartbeat)
     except Exception as error:
         with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
             traceback.print_exc()
             sys.stderr.flush()
-        if not heart.state.status:  # last: who reads it may look into the text log
+        if not heartbeat.state.status:  # last: who reads it may look into the text log
             code, reason = end_of(error, run)
-            heart.finish(status_of(error), reason, code.value)
+            heartbeat.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone
     return 0
 

@@ -9,7 +9,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 from tests.probes.gradients import of_pytorch as gradients  # noqa: F401 - of its adapter
 from tests.probes.image_trainers import place_here
-from tests.probes.pytorch_step import WAITS, Watch
+from tests.probes.pytorch_step import WAITS, RunMonitor
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tokens
 from workloads.frameworks.pytorch.model import ModelTrainer
@@ -83,7 +83,7 @@ def traces(trainer):
 
 def waits(trainer, batches):
     """Names of the operators of one step that read a value of the device."""
-    with Watch() as watch:
+    with RunMonitor() as watch:
         trainer.step(batches[0], 0.1)
     assert len(watch.calls) > 20
     return [name for name, *_ in watch.calls if name in WAITS]

@@ -32,7 +32,7 @@ WARMUPS, TIMED = 5, 20
 """Steps of each size (nccl-tests' defaults: -w and -n)."""
 PERIOD = 64
 """Values after which a buffer repeats itself; the smallest buffer holds four periods of fp32."""
-MOST_EXACT = {"bf16": 256, "fp16": 2048}
+MAX_EXACT = {"bf16": 256, "fp16": 2048}
 """Devices up to which every sum of zeros and ones is a number of the type (8 and 11 bits of mantissa)."""
 BUFFERS = 4
 """Of the largest size that a device holds at once, at least: TensorFlow's operand, its pieces and their sums; MXNet's KVStore
@@ -105,7 +105,7 @@ class AllReduce(Workload):
             raise ValueError(
                 f"batch={settings.batch_rule}: the largest buffer, in bytes; type batch=global:{SMALLEST} or more"
             )
-        most = MOST_EXACT.get(settings.precision, settings.devices)
+        most = MAX_EXACT.get(settings.precision, settings.devices)
         if settings.devices > most:
             raise ValueError(
                 f"precision={settings.precision}: sums over more than {most} devices are not exact and could not be checked; "

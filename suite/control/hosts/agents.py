@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from suite.agent.wire import Message, unpacked
+from suite.agent.message_stream import Message, unpacked
 from suite.common.paths import env_root
 from suite.common.run_config import LaunchConfig
 from suite.control.caches import COMMAND_SECONDS
@@ -27,7 +27,7 @@ from suite.launch.recorded_env import opens_run, recorded_variables
 from suite.plan.jobs import Job
 from workloads import files
 
-ASK_SECONDS = 120.0
+REQUEST_SECONDS = 120.0
 """How long a machine may take to start an environment's Python, maybe for the first time."""
 CLEAR_SECONDS = 2 * COMMAND_SECONDS
 """How long a machine may take to clear its caches: the command, and looking at a large data set before and after it."""
@@ -92,7 +92,7 @@ class Agents:
 
     def ready(self) -> None:
         """Before a run: start agents that were lost again. Raises ValueError if a machine does not come back."""
-        lost = [number for number, link in enumerate(self._links) if link.lost() is not None]
+        lost = [number for number, link in enumerate(self._links) if link.failure() is not None]
         for number in lost:
             self._links[number].close()
             if self._again is None:
@@ -211,7 +211,7 @@ def _needs(job: Job) -> tuple[str, ...]:
 
 
 def _asked(
-    links: Sequence[AgentConnection], do: str, seconds: float = ASK_SECONDS, **order: Any
+    links: Sequence[AgentConnection], do: str, seconds: float = REQUEST_SECONDS, **order: Any
 ) -> list[tuple[AgentConnection, Message]]:
     """What each machine answers to one order, all at once. Raises ValueError with the machine's name."""
     numbers = [link.ask(do, **order) for link in links]
@@ -243,7 +243,9 @@ def _check_environments(
         set_by_run: Names of variables that the run sets itself.
     """
     command = describing_command(environment, list(versions))
-    for link, answer in _asked(links, "ask", command=command, most_seconds=ASK_SECONDS, variables=carried_variables()):
+    for link, answer in _asked(
+        links, "ask", command=command, most_seconds=REQUEST_SECONDS, variables=carried_variables()
+    ):
         if answer["code"] != 0:
             raise ValueError(
                 f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"

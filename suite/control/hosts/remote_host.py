@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.agent.wire import Message, packed, unpacked
+from suite.agent.message_stream import Message, packed, unpacked
 from suite.common import checkpoints
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
-from suite.control.hosts.connection import AgentConnection, ConnectionLost, LostHost, nobody
+from suite.control.hosts.connection import AgentConnection, ConnectionLost, HostFailure, ignore_message
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.known import tuning_variables
@@ -30,9 +30,9 @@ BEGIN_SECONDS = 60.0
 PIECE_BYTES = 4 << 20
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
 """Of which ENDING_SECONDS are taken by containers alone."""
-WITNESS = "telemetry"
+TELEMETRY_PROCESS = "telemetry"
 """Name of the process that samples the machine."""
-OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{WITNESS}.log")
+OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{TELEMETRY_PROCESS}.log")
 _FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
 _OURS = (RUN_FILE, STATUS_FILE)
 """Files of a run's folder that the controller alone writes."""
@@ -97,7 +97,7 @@ class RemoteHost:
         """Telemetry and topology, where the machine has this Python with its packages."""
         words = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
+            self.link.call("start", name=TELEMETRY_PROCESS, arguments=words, variables=own_variables())
 
     def ports(self) -> list[int]:
         ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
@@ -143,29 +143,29 @@ class RemoteHost:
         """What the agent told, which looks at the workers that it knows."""
         return self._exhausts
 
-    def lost(self) -> LostHost | None:
-        return self.link.lost()
+    def failure(self) -> HostFailure | None:
+        return self.link.failure()
 
-    def settle(self) -> None:
+    def flush_events(self) -> None:
         """A question that is answered after a look: either it comes back, or the machine turns out to be lost."""
         try:
             self.link.call("ping", seconds=2 * self.link.lease_seconds)
         except ConnectionLost:
-            self.link.lost()
+            self.link.failure()
 
-    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """The agent knows what it has; a machine that is lost ends that by itself, at the latest when nobody holds its line."""
-        if self.link.lost() is None:
+    def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """The agent knows what it has; a machine that is lost ends that by itself, at the latest when the connection is closed."""
+        if self.link.failure() is None:
             self._ending = self.link.ask("finish", ending=list(ending))
         else:
             self.link.close()
 
-    def end(self) -> None:
+    def wait(self) -> None:
         if self._ending is not None:
             with contextlib.suppress(ConnectionLost, ValueError):
                 self.link.answer(self._ending, END_SECONDS)
         self.link.listen()
-        self.link.tell = nobody
+        self.link.tell = ignore_message
 
     def _take(self, message: Message) -> None:
         """What the agent tells."""
@@ -188,7 +188,7 @@ class RemoteHost:
         if "whole" in message:
             write_atomically(self._copy / name, message["whole"])
             return
-        if name == f"{WITNESS}.log" and not message["data"]:
+        if name == f"{TELEMETRY_PROCESS}.log" and not message["data"]:
             return  # nothing went wrong
         folder = self._own if name in OF_MACHINE else self._copy
         folder.mkdir(exist_ok=True)

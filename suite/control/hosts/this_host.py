@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.common.runspec import Host
-from suite.control.hosts.connection import LostHost
+from suite.control.hosts.connection import HostFailure
 from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
@@ -82,21 +82,21 @@ class ThisHost:
         """Why a run with these workers must end now for lack of memory, or nothing."""
         return exhaustion.exhausts(pid for pid in pids if self._shows_processes)
 
-    def lost(self) -> LostHost | None:
+    def failure(self) -> HostFailure | None:
         """Set once nothing is to be expected of it any more: never."""
         return None
 
-    def settle(self) -> None:
+    def flush_events(self) -> None:
         """Wait until everything that has happened there by now is known here: it is at once."""
 
-    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+    def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """Begin to end the commands, these workers, and everything below them: all machines at once.
 
         `ending`: the argv that ends their containers, which outlive their clients; empty where there are none.
         """
         self._pids, self._ending = list(pids), list(ending)
 
-    def end(self) -> None:
+    def wait(self) -> None:
         """Wait until they have ended; what they wrote is here then."""
         started = [child.pid for child in self._children if child.poll() is None]
         known = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]

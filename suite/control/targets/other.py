@@ -15,8 +15,8 @@ from suite.control.targets.base import Target
 from suite.control.targets.here import show_plans
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Plan
-from suite.plan.settings import Missing
-from suite.plan.shown import settings_text
+from suite.plan.print_config import settings_text
+from suite.plan.settings import MissingResourceError
 from suite.plan.sweep_commands import record_command
 
 
@@ -51,7 +51,7 @@ class SlurmTarget(Target):
             for composed in request.jobs
         ]
         plans = plan_all(replace(request, jobs=tuple(jobs)), self.command.output)
-        local = (Missing, TooLarge)
+        local = (MissingResourceError, TooLarge)
         return [
             made._replace(findings=tuple(error for error in made.findings if not isinstance(error, local)))
             for made in plans

@@ -6,14 +6,14 @@ import platform
 from dataclasses import asdict, replace
 
 import pytest
+from suite.control.monitor import RunStatus
 
 from suite.control import supervise
 from suite.control.supervise import Supervisor
-from suite.control.watch import RunStatus
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
 from suite.launch.tensorflow import TENSORFLOW
-from suite.worker.heartbeat import Beat, beat_path
+from suite.worker.heartbeat import WorkerStatus, heartbeat_path
 from tests.suite.two_hosts import HOSTS, make_run
 
 TORCH = Environment("torch", (), "/python")
@@ -40,8 +40,8 @@ def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(
 def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
     """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
     one = supervisor(tmp_path, MXNET, prefix)
-    beat_path(tmp_path, process).write_text(json.dumps(asdict(Beat(process, PID_MAXIMUM + 1))))
-    ended = one.watch.died(one.watch.beats())
+    heartbeat_path(tmp_path, process).write_text(json.dumps(asdict(WorkerStatus(process, PID_MAXIMUM + 1))))
+    ended = one.monitor.died(one.monitor.heartbeats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None
 
 
@@ -68,4 +68,4 @@ def test_a_worker_that_may_not_be_asked_has_no_stack(tmp_path, monkeypatch, erro
         raise error
 
     monkeypatch.setattr(os, "kill", kill)
-    assert not supervisor(tmp_path, MXNET).watch.controls[0].stack(os.getpid())
+    assert not supervisor(tmp_path, MXNET).monitor.controls[0].stack(os.getpid())

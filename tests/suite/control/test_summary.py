@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from suite.control.monitor import RunStatus
 
 from suite.control.interrupts import WholeLines
 from suite.control.summary import print_summary
 from suite.control.sweep import EndedRun
-from suite.control.watch import RunStatus
 from suite.results.views import report
 from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
 

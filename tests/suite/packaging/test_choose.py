@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from suite.config.compose import compose
-from suite.control.controller import job_name
+from suite.control.command import job_name
 from suite.packaging.choose import choose_runs
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect

@@ -9,7 +9,7 @@ from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
 from suite.worker import loop as loop_module
 from suite.worker.asynchronous import own_batches
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
@@ -117,7 +117,7 @@ def run_together(folder, world, **changes):
         try:
             with RunLog(folder / "result_0.txt" if process == 0 else None) as log:
                 metrics = JsonLines(folder / "metrics.jsonl" if process == 0 else None)
-                Loop(run, workload, trainer, place, log, metrics, Heart(folder, process)).run()
+                Loop(run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)).run()
         except Exception as error:
             errors.append(error)
             world.meeting.abort()

@@ -12,8 +12,8 @@ from suite.common import checkpoints
 from suite.common.labels import Label, LabelKind
 from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
-from suite.worker.checkpoints import Checkpoints, begun
-from suite.worker.heartbeat import Heart
+from suite.worker.checkpoints import CheckpointManager, begun
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
@@ -54,7 +54,9 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
         log.write_bytes(begun(run).log)
         metrics.write_bytes(begun(run).metrics)
     with RunLog(log, append=earlier is not None) as stream:
-        loop = Loop(run, workload, Trainer(workload, place), place, stream, JsonLines(metrics), Heart(folder, 0))
+        loop = Loop(
+            run, workload, Trainer(workload, place), place, stream, JsonLines(metrics), HeartbeatWriter(folder, 0)
+        )
         if killed_at is None:
             loop.run()
         else:
@@ -177,7 +179,7 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
             place = worker_context_for(run, 0, 1)
             trainer = kind(toy.Toy(run.settings, run.facts), place)
             epochs = Epochs(lambda epoch: 1000)
-            processes.append(Checkpoints(run, epochs, trainer, place, RunLog(None), Heart(tmp_path, 0)))
+            processes.append(CheckpointManager(run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)))
         looked, written = [], []
         for step in range(1, 200):
             clock[0] += 1.0

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from suite import __version__
-from suite.agent.wire import packed
+from suite.agent.message_stream import packed
 from suite.common.run_config import SystemConfig
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import agents
 from suite.control.hosts.agents import Agents
-from suite.control.hosts.connection import AgentConnection, LostHost
+from suite.control.hosts.connection import AgentConnection, HostFailure
 from suite.environments.environment import Environment
 from tests.helpers import one_line
 from tests.suite.control.hosts.test_launchers import LAUNCH
@@ -102,7 +102,7 @@ def test_machines_that_are_not_fit_for_a_run(kind):
 
 def test_a_machine_that_does_not_come_is_named_with_the_reason():
     link, said = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
-    link.facts, link.lost = None, lambda: LostHost("rank_died", said)
+    link.facts, link.failure = None, lambda: HostFailure("rank_died", said)
     with pytest.raises(ValueError, match=said):
         Agents([link], LAUNCH)
 

@@ -23,7 +23,7 @@ def agents(monkeypatch, **others):
 
     def started(name, by, launch):
         assert by == "ssh"
-        return launchers.line_of(name, others.get(name) or launchers.agent_words(launch.lease_seconds), launch)
+        return launchers.connect_agent(name, others.get(name) or launchers.agent_argv(launch.lease_seconds), launch)
 
     monkeypatch.setattr(launchers, "started", started)
 
@@ -39,7 +39,7 @@ def said_by(capsys, *words):
 def test_every_machine_answers_for_itself_and_the_worst_code_counts(monkeypatch, capsys):
     """The second machine has a core less than the run needs."""
     cores = sorted(os.sched_getaffinity(0))
-    fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_words(5.0)]
+    fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_argv(5.0)]
     agents(monkeypatch, b=fewer)
     code, lines = said_by(capsys, "doctor", "--device", "cpu", "--gpus", len(cores), "--hosts", "a,b")
     impossible = [line for line in lines if f"this machine has {len(cores) - 1}" in line]

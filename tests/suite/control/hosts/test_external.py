@@ -104,7 +104,7 @@ def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
     monkeypatch.setattr(external, "SHAKE_SECONDS", 0.5)
     told = []
     port, thread = gathering(2, told)
-    strangers = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(external.SHAKES_AT_ONCE + 20)]
+    strangers = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(external.MAX_HANDSHAKES + 20)]
     hurry()
 
     def over():

@@ -15,7 +15,7 @@ from suite.control import memory
 from suite.control.hosts.remote_host import RemoteCommand, RemoteHost
 from suite.control.hosts.this_host import ThisHost
 from suite.launch.children import exit_text
-from suite.worker.heartbeat import Beat, read_beat
+from suite.worker.heartbeat import WorkerStatus, read_heartbeat
 from workloads import files
 
 HostControl = ThisHost | RemoteHost
@@ -43,7 +43,7 @@ class RunStatus:
     """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
 
 
-class Watch:
+class RunMonitor:
     """The processes of one run on its machines; whoever starts them enters them here."""
 
     def __init__(self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool) -> None:
@@ -63,15 +63,19 @@ class Watch:
         self._last_change = [time.monotonic()] * len(process_hosts)
         self._done_since: float | None = None
 
-    def look(self, show: Callable[[list[Beat | None]], None]) -> RunStatus | None:
+    def poll(self, show: Callable[[list[WorkerStatus | None]], None]) -> RunStatus | None:
         """One look at everything, of which `show` gets the beats; None while the run goes on."""
         exits = self._exits()  # before the beats: a last word counts
-        beats = self.beats()
-        show(beats)
-        all_done = all(beat is not None and beat.status for beat in beats)
-        lost = None if all_done else self.lost()
+        heartbeats = self.heartbeats()
+        show(heartbeats)
+        all_done = all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats)
+        lost = None if all_done else self.failure()
         ended = (
-            lost or self._exhausts(beats) or self.died(beats) or self._server_died(beats, exits) or self._failed(beats)
+            lost
+            or self._exhausts(heartbeats)
+            or self.died(heartbeats)
+            or self._server_died(heartbeats, exits)
+            or self._failed(heartbeats)
         )
         if ended is not None:
             # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
@@ -79,13 +83,13 @@ class Watch:
             return self._first_of_all(ended)
         workers = [code for name, code in exits.items() if name not in self.servers]
         if all_done and (all(code is not None for code in workers) or self._left_late()):
-            first = beats[0]
+            first = heartbeats[0]
             assert first is not None
             return RunStatus(first.status, first.reason)
-        left = None if all_done else self._left(beats, exits)
+        left = None if all_done else self._left(heartbeats, exits)
         if left is not None and self._has_agents:  # a process may leave before the reason is known here
-            return self._first_of_all(self._failed(self.beats()) or left)
-        return None if all_done else left or self._hung(beats)
+            return self._first_of_all(self._failed(self.heartbeats()) or left)
+        return None if all_done else left or self._hung(heartbeats)
 
     def _first_of_all(self, ended: RunStatus) -> RunStatus:
         """Who failed first: a machine that is lost, a server, a worker that died, and only then who failed, maybe of that.
@@ -96,15 +100,15 @@ class Watch:
         answers with all that has happened there by now, or turns out to be lost.
         """
         for control in self.controls:
-            control.settle()
-        beats = self.beats()
-        server = self._server_died(beats, self._exits())
+            control.flush_events()
+        heartbeats = self.heartbeats()
+        server = self._server_died(heartbeats, self._exits())
         killed = server if server is not None and server.status == "rank_died" else None
-        return self.lost() or killed or self.died(beats) or server or ended
+        return self.failure() or killed or self.died(heartbeats) or server or ended
 
-    def lost(self) -> RunStatus | None:
+    def failure(self) -> RunStatus | None:
         """A machine of which nothing is to be expected any more."""
-        losses = [(loss, control.host) for control in self.controls if (loss := control.lost())]
+        losses = [(loss, control.host) for control in self.controls if (loss := control.failure())]
         for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
             return RunStatus(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
         return None
@@ -113,9 +117,9 @@ class Watch:
         """Exit codes of what was started; None while it runs."""
         return {name: child.poll() for name, child in self.children.items()}
 
-    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> RunStatus | None:
+    def _server_died(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
         """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
-        if all(beat is not None and beat.status in ("success", "target_missed") for beat in beats):
+        if all(heartbeat is not None and heartbeat.status in ("success", "target_missed") for heartbeat in heartbeats):
             return None
         for name in sorted(self.servers):
             if code := exits[name]:
@@ -123,17 +127,21 @@ class Watch:
                 return RunStatus("rank_died" if code < 0 else "failed", how)
         return None
 
-    def _exhausts(self, beats: list[Beat | None]) -> RunStatus | None:
+    def _exhausts(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """The end of a run that would take all of a machine's memory, other programs with it."""
         for control in self.controls:
-            why = control.exhausts(self.pids(control, beats))
+            why = control.exhausts(self.pids(control, heartbeats))
             if why:
                 return RunStatus("oom", why, node=self._node(control.host))
         return None
 
-    def pids(self, control: HostControl, beats: list[Beat | None]) -> list[int]:
+    def pids(self, control: HostControl, heartbeats: list[WorkerStatus | None]) -> list[int]:
         """Ids of a machine's workers."""
-        return [beat.pid for beat in beats if beat is not None and self._control_of(beat.process) is control]
+        return [
+            heartbeat.pid
+            for heartbeat in heartbeats
+            if heartbeat is not None and self._control_of(heartbeat.process) is control
+        ]
 
     def _control_of(self, process: int) -> HostControl:
         """The machine of a process."""
@@ -148,20 +156,20 @@ class Watch:
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
-    def died(self, beats: list[Beat | None]) -> RunStatus | None:
+    def died(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """A worker that is gone without having said how it ended."""
-        for beat in beats:
-            if beat is None or beat.status or self._control_of(beat.process).alive(beat.pid):
+        for heartbeat in heartbeats:
+            if heartbeat is None or heartbeat.status or self._control_of(heartbeat.process).alive(heartbeat.pid):
                 continue
             # A worker that failed writes its reason last: look once more before calling it dead.
-            again = read_beat(self.folder, beat.process)
+            again = read_heartbeat(self.folder, heartbeat.process)
             if again is None or not again.status:
-                name = f"worker-{beat.process}"
-                where = f"in phase '{beat.phase}' at step {beat.step}: {self._last_line(name)}"
+                name = f"worker-{heartbeat.process}"
+                where = f"in phase '{heartbeat.phase}' at step {heartbeat.step}: {self._last_line(name)}"
                 how = self._how(name)
-                if self._control_of(beat.process).oom_killed():
-                    return self._of(beat.process, "oom", f" was killed by the kernel {where}")
-                return self._of(beat.process, "rank_died", f" died{how} {where}")
+                if self._control_of(heartbeat.process).oom_killed():
+                    return self._of(heartbeat.process, "oom", f" was killed by the kernel {where}")
+                return self._of(heartbeat.process, "rank_died", f" died{how} {where}")
         return None
 
     def _of(self, process: int, status: str, what: str) -> RunStatus:
@@ -169,24 +177,26 @@ class Watch:
         node = self._node(self.process_hosts[process])
         return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
 
-    def _failed(self, beats: list[Beat | None]) -> RunStatus | None:
+    def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """The reason of a worker that said that it failed."""
-        for beat in beats:
-            if beat is not None and beat.status not in ("", "success", "target_missed"):
-                log = f"worker-{beat.process}"
-                see = {"oom": "see", "failed": "traceback in"}.get(beat.status, "")
+        for heartbeat in heartbeats:
+            if heartbeat is not None and heartbeat.status not in ("", "success", "target_missed"):
+                log = f"worker-{heartbeat.process}"
+                see = {"oom": "see", "failed": "traceback in"}.get(heartbeat.status, "")
                 see = f"; {see} {memory.log_to_read(self.folder, log)}" if see else ""
-                return replace(self._of(beat.process, beat.status, f": {beat.reason}{see}"), code=beat.code)
+                return replace(
+                    self._of(heartbeat.process, heartbeat.status, f": {heartbeat.reason}{see}"), code=heartbeat.code
+                )
         return None
 
-    def beats(self) -> list[Beat | None]:
-        return [read_beat(self.folder, process) for process in range(len(self.process_hosts))]
+    def heartbeats(self) -> list[WorkerStatus | None]:
+        return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
-    def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> RunStatus | None:
+    def _left(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
         """A started command that ended before its workers were done, or badly before all were."""
-        if all(beat is not None and beat.status for beat in beats):
+        if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
-        done = {beat.process for beat in beats if beat is not None and beat.status}
+        done = {heartbeat.process for heartbeat in heartbeats if heartbeat is not None and heartbeat.status}
         for name, code in exits.items():
             if code is not None and not (code == 0 and done.issuperset(self._processes_of(name))):
                 number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
@@ -217,14 +227,14 @@ class Watch:
         crashes = [line for line in lines if line.startswith("Fatal Python error: ")]
         return f"{[*lines, *crashes][-1].strip()[:300]} (see {name}.log)"
 
-    def _hung(self, beats: list[Beat | None]) -> RunStatus | None:
+    def _hung(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """Return the status of a run one of whose workers has been silent for longer than allowed."""
         now = time.monotonic()
-        for process, beat in enumerate(beats):
-            count = -1 if beat is None else beat.count
-            if count != self._last_count[process] or (beat is not None and beat.status):
+        for process, heartbeat in enumerate(heartbeats):
+            count = -1 if heartbeat is None else heartbeat.count
+            if count != self._last_count[process] or (heartbeat is not None and heartbeat.status):
                 self._last_count[process], self._last_change[process] = count, now
-            phase = "start" if beat is None else beat.phase
+            phase = "start" if heartbeat is None else heartbeat.phase
             in_setup = phase in ("start", "setup", "open data")
             allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
             silent = now - self._last_change[process]
@@ -234,33 +244,33 @@ class Watch:
                     f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
                 )
                 # A process waits for its peers: a stopped one is the cause, whichever is silent first.
-                for other, other_beat in enumerate(beats):
-                    pid = self._pid_if_stopped(other, other_beat)
+                for other, other_heartbeat in enumerate(heartbeats):
+                    pid = self._pid_if_stopped(other, other_heartbeat)
                     if pid is not None:
                         return self._of(other, "hung", f"{_stopped_text(pid)}; {silence}")
-                return self._of(process, "hung", f": {silence}{self._stack(beat)}")
+                return self._of(process, "hung", f": {silence}{self._stack(heartbeat)}")
         return None
 
-    def _pid_if_stopped(self, process: int, beat: Beat | None) -> int | None:
+    def _pid_if_stopped(self, process: int, heartbeat: WorkerStatus | None) -> int | None:
         """Return the id of a worker that a signal or a debugger has stopped, None for any other."""
         child = self.children.get(f"worker-{process}")
-        pid = beat.pid if beat is not None else child.pid if isinstance(child, subprocess.Popen) else None
-        is_done = beat is not None and bool(beat.status)
+        pid = heartbeat.pid if heartbeat is not None else child.pid if isinstance(child, subprocess.Popen) else None
+        is_done = heartbeat is not None and bool(heartbeat.status)
         return pid if pid is not None and not is_done and self._control_of(process).is_stopped(pid) else None
 
-    def _stack(self, beat: Beat | None) -> str:
+    def _stack(self, heartbeat: WorkerStatus | None) -> str:
         """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
-        log = self.folder / f"worker-{beat.process}.log" if beat is not None else None
-        if beat is None or log is None or not log.exists():
+        log = self.folder / f"worker-{heartbeat.process}.log" if heartbeat is not None else None
+        if heartbeat is None or log is None or not log.exists():
             return ""
         before = log.stat().st_size
-        if not self._control_of(beat.process).stack(beat.pid):
+        if not self._control_of(heartbeat.process).stack(heartbeat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
         while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
-            self._control_of(beat.process).lost()  # takes in what has arrived
+            self._control_of(heartbeat.process).failure()  # takes in what has arrived
             frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
 
