@@ -18,9 +18,9 @@ from suite.control import condition, interrupts, memory
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import RemoteHost
 from suite.control.hosts.this_host import ThisHost
-from suite.control.run_monitor import POLL_SECONDS, RunMonitor, RunStatus
 from suite.control.open_reasons import append_open_reasons
 from suite.control.progress import Progress
+from suite.control.run_monitor import POLL_SECONDS, RunMonitor, RunStatus
 from suite.control.telemetry import TelemetryRecorder, cut
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, command_variables, meet, needs_private_network

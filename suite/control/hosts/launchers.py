@@ -87,12 +87,14 @@ def _in_file(path: str) -> list[str]:
 
 
 def agent_argv(lease_seconds: float) -> list[str]:
-    """The command of an agent on a machine that has the suite where this one has it: this Python, or any, from its folder."""
+    """Return the command that starts an agent, in the controller's Python and the controller's checkout."""
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
-    here = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
+    missing = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
+    no_python = shlex.quote(f"{sys.executable} is not there: install the suite at the same place on every machine")
     text = (
-        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {here} >&2; exit {NOT_THERE}; }}; "
-        f"p={python}; [ -x $p ] || p=python3; PYTHONSAFEPATH= exec $p -m suite.agent --lease {lease_seconds:g}"
+        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {missing} >&2; exit {NOT_THERE}; }}; "
+        f"[ -x {python} ] || {{ echo {no_python} >&2; exit {NOT_THERE}; }}; "
+        f"PYTHONSAFEPATH= exec {python} -m suite.agent --lease {lease_seconds:g}"
     )
     return ["sh", "-c", text]
 

@@ -154,7 +154,7 @@ class RemoteHost:
             self.link.failure()
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """The agent knows what it has; a machine that is lost ends that by itself, at the latest when the connection is closed."""
+        """Ask the agent to end everything. A lost machine does so by itself, at the latest when the connection is closed."""
         if self.link.failure() is None:
             self._ending = self.link.ask("finish", ending=list(ending))
         else:

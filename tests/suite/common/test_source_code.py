@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from suite.control.monitor import RunStatus
 
 from suite.common.paths import PROJECT
 from suite.common.source_code import blob_id, code_folders, digest_below, expected_digest
+from suite.control.run_monitor import RunStatus
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET

@@ -6,9 +6,9 @@ import platform
 from dataclasses import asdict, replace
 
 import pytest
-from suite.control.monitor import RunStatus
 
 from suite.control import supervise
+from suite.control.run_monitor import RunStatus
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET

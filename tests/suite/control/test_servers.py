@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from suite.control import watch
+from suite.control import run_monitor
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch import processes
@@ -101,7 +101,7 @@ def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(superv
 
 
 def test_a_worker_that_is_done_and_does_not_leave_holds_nobody_up(supervisor, lasting, monkeypatch):
-    monkeypatch.setattr(watch, "EXIT_SECONDS", 0.0)
+    monkeypatch.setattr(run_monitor, "EXIT_SECONDS", 0.0)
     supervisor.monitor.children = {"worker-0": lasting, "worker-1": ended(0)}
     say(supervisor, "success", phase="done")
     assert wait_until("the result stands", lambda: look(supervisor)).status == "success"

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
-from suite.control.monitor import RunStatus
 
 from suite.control.interrupts import WholeLines
+from suite.control.run_monitor import RunStatus
 from suite.control.summary import print_summary
 from suite.control.sweep import EndedRun
 from suite.results.views import report

@@ -145,7 +145,7 @@ def test_a_place_is_that_of_its_host():
     assert [list(place.replica_ids) for place in places] == [[number] for number in range(8)]
     assert {(place.world_size, place.local_world_size, place.num_replicas) for place in places} == {(8, 4, 8)}
     whole = worker_context_for(run, 1, 2)
-    assert (whole.host, whole.replicas, whole.local_world_size) == ("node-b", range(4, 8), 1)
+    assert (whole.host, whole.replica_ids, whole.local_world_size) == ("node-b", range(4, 8), 1)
 
 
 ODD = (replace(HOSTS[0], devices=(2, 3)), replace(HOSTS[1], devices=(6, 1), first_replica=2))

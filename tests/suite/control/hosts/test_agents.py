@@ -45,7 +45,7 @@ class FakeLink:
     def call(self, do, **order):
         return self.answer(self.ask(do, **order), 1)
 
-    def lost(self):
+    def failure(self):
         return None
 
     def close(self):

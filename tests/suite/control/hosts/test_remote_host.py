@@ -15,7 +15,7 @@ class Link:
         self.asked.append((do, order))
         return len(self.asked)
 
-    def lost(self):
+    def failure(self):
         return None
 
     def call(self, do, seconds=0.0, **order):
