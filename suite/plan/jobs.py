@@ -200,7 +200,7 @@ def _schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) 
 
 
 def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
-    """Return the workload and the framework of a configuration. Raises ValueError, `UnsupportedError` if no trainer has both."""
+    """Return the workload and the framework of a configuration. Raises ValueError; `UnsupportedError` without a trainer."""
     workload = registry.load_workload(config.workload_name)
     framework: Framework = registry.load_framework(config.framework.name)
     offered = registry.frameworks_of(workload.name)
