@@ -10,7 +10,7 @@ from typing import NamedTuple
 from suite.common.run_folder import STUDY_FILES, safe_name
 from suite.common.runspec import write_atomically
 from suite.common.study import StudyCell
-from suite.plan.jobs import Plan
+from suite.plan.job import Plan
 from suite.plan.settings import UnsupportedError
 
 SCHEMA = 1

@@ -13,7 +13,7 @@ from suite.common.runspec import read_run
 from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
-from suite.plan.jobs import Job, PartialJob, Plan
+from suite.plan.job import Job, PartialJob, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
 from workloads import files
 

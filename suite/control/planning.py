@@ -18,7 +18,8 @@ from suite.control.command import Command, job_name
 from suite.control.folders import refuse_equal
 from suite.environments.environment import Descriptions
 from suite.launch.hosts import AvailableHost
-from suite.plan.jobs import Job, Plan, check_trainers, plan
+from suite.plan.job import Job, Plan
+from suite.plan.jobs import check_trainers, plan
 from suite.preflight.combine_errors import combine_errors
 
 

@@ -7,19 +7,17 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from suite.common.runspec import Host, RunSpec
 from suite.control import memory
-from suite.control.hosts.remote_host import RemoteCommand, RemoteHost
-from suite.control.hosts.this_host import ThisHost
+from suite.control.hosts.host_control import HostControl, Started
+from suite.control.run_status import RunStatus
 from suite.launch.children import exit_text
 from suite.worker.heartbeat import WorkerStatus, read_heartbeat
 from workloads import files
 
-HostControl = ThisHost | RemoteHost
-"""One machine during one run: the same questions, with an agent or without."""
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
 """How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
@@ -27,20 +25,6 @@ LOG_BYTES = 1 << 20
 """Of a worker's text log, which may be of any size, so much is looked at."""
 EXIT_SECONDS = 20.0
 """How long processes may take to leave after the last one said that it is done."""
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """`status.json`: how a run ended."""
-
-    status: str
-    """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
-    reason: str = ""
-    process: int | None = None
-    node: str = ""
-    """Machine of that process in a run over several; empty: of none, or of the only one."""
-    code: str = ""
-    """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
 
 
 class RunMonitor:
@@ -53,7 +37,7 @@ class RunMonitor:
         self.hosts, self.process_hosts = list(hosts), list(process_hosts)
         self.controls: list[HostControl] = []
         """In the order of the hosts."""
-        self.children: dict[str, subprocess.Popen[bytes] | RemoteCommand] = {}
+        self.children: dict[str, subprocess.Popen[bytes] | Started] = {}
         self.command_hosts: dict[str, Host] = {}
         """Name of each child to the host that it was started on."""
         self.servers: set[str] = set()

@@ -16,9 +16,9 @@ from suite.control import caches
 from suite.control.command import Command
 from suite.control.hosts.agents import Agents
 from suite.control.progress import Progress
-from suite.control.run_monitor import RunStatus
+from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
-from suite.plan.jobs import Job
+from suite.plan.job import Job
 from suite.plan.resume import FINISHED, find_resume, finished_status, restore_status, set_aside
 from suite.preflight import doctor
 from workloads.api import Deviation, DeviationCode

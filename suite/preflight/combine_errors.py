@@ -9,7 +9,7 @@ from suite.common import conf
 from suite.config.compose import Composed
 from suite.config.sweeps import counts_up_to
 from suite.machine import devices
-from suite.plan.jobs import Plan
+from suite.plan.job import Plan
 
 KEPT = ("workload", "framework", "plugins", "output", "environment")
 """Keys of the command that its demo keeps, beside `environment.*`."""

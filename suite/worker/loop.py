@@ -30,7 +30,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.common.checkpoints import WEIGHTS, write_arrays
 from suite.common.run_end import EndCode
 from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
@@ -38,7 +37,7 @@ from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
 from suite.worker.checkpoints import CheckpointManager
 from suite.worker.clock import ClockCheck
-from suite.worker.evaluation import alive, evaluate
+from suite.worker.evaluation import evaluate, keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import JsonLines, RunLog
@@ -120,7 +119,7 @@ class Loop:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
         try:
             if self.run_spec.continues:
-                self._go_on()
+                self._resume()
             else:
                 self._begin()
             outcome = self._train_to_stop()
@@ -142,13 +141,13 @@ class Loop:
             self.log.end("init_stop")
             self._start_clock()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """From the checkpoint; what is set up stands in the log already."""
         self.started = True
         self.clock_check.begin()
         self.heartbeat.start_clock(self.log.seconds_since("run_start"))
         self._build()
-        self.position, known = self.checkpoints.go_on()
+        self.position, known = self.checkpoints.restore()
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
         self.scores, self.train_seconds = known["scores"], known["train_seconds"]
         self.heartbeat.update(step=self.position, samples=known["samples"])
@@ -220,8 +219,7 @@ class Loop:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self.clock_check.check()
         self._stop_clock(status="success" if reached else "aborted")
-        if self.run_spec.checkpoint_final and self.worker.rank == 0:
-            write_arrays(Path(self.run_spec.folder) / WEIGHTS, self.trainer.weights())
+        self.checkpoints.save_final_weights()
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps{self._quality_text()}")
         return Outcome("success")
@@ -285,7 +283,7 @@ class Loop:
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """A stretch of steps, which is left where it may be time for a checkpoint."""
         while first_step < stop_step:
-            stop = self.checkpoints.cut(stop_step)
+            stop = self.checkpoints.next_check_step(stop_step)
             self._stretch(steps, first_step, stop)
             if stop < stop_step:
                 self._checkpoint(stop)
@@ -293,10 +291,10 @@ class Loop:
 
     def _checkpoint(self, step: int) -> None:
         """Write one, where it is due, after `step` steps."""
-        if self.checkpoints.due(step):
+        if self.checkpoints.should_save(step):
             block = {**vars(self.block), "counts": dict(self.block.counts)}
             known = {"block": block, "scores": self.scores, "train_seconds": self.train_seconds}
-            self.checkpoints.write(step, {**known, "samples": self.heartbeat.state.samples}, self.contention.end())
+            self.checkpoints.save(step, {**known, "samples": self.heartbeat.state.samples}, self.contention.end())
 
     def _stretch(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Steps of whatever kind the mode asks for; returns when the devices are done."""
@@ -324,7 +322,7 @@ class Loop:
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
         own = (self.block.samples - samples, self.block.data_bytes - data_bytes)
-        with alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
             of_all = asynchronous.meet(stats, *own)
         if of_all is None:
             return stats
@@ -373,7 +371,7 @@ class Loop:
                 f"score() gave {', '.join(scores) or 'nothing'}; there is a target for {', '.join(missing)}"
             )
         met = scores is not None and self.workload.met(scores)
-        with alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = self.workload.logged_quality(self.scores) if self.scores else None

@@ -15,18 +15,16 @@ from suite.launch.children import die_with_parent
 if __name__ == "__main__":
     die_with_parent()  # before imports that take long: a parent that ends during them would leave it behind
 
-from suite.common.plugin_errors import location_of
-from suite.common.registry import load_trainer, load_workload, packages_of
-from suite.common.run_end import EndCode
+from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
 from suite.launch.base import thread_variables, worker_context_from_env
 from suite.launch.private_network import check_network
-from suite.machine import disks
 from suite.machine.near import near
-from suite.worker.checkpoints import begun
+from suite.worker.checkpoints import load_resumed_log
+from suite.worker.failure import end_of, status_of
 from suite.worker.heartbeat import STACK_SIGNAL, HeartbeatWriter
-from suite.worker.loop import Loop, code_of, one_line
+from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.threads import with_threads
 from workloads.api import WorkerContext
@@ -51,36 +49,6 @@ def pin(worker: WorkerContext) -> None:
         os.environ.update(thread_variables(worker.threads_per_device))
 
 
-_OUT_OF_MEMORY = (
-    "out of memory",
-    "can't allocate memory",
-    "cannot allocate memory",
-    "memory allocation failed",
-    "oom when allocating",
-    "bad_alloc",
-)
-
-
-def status_of(error: BaseException) -> str:
-    """`oom` or `failed`, told from the exception's type and text: each framework has its own."""
-    text = f"{type(error).__name__}: {error}".lower()
-    if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
-        return "oom"
-    return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
-
-
-def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error and one line: the exception, the line of code that raised it, and a full disk."""
-    location = ""
-    if status_of(error) == "failed":
-        location = location_of(error, packages_of(run.settings.workload, run.settings.framework))
-    where = f", at {location}" if location else ""
-    full = disks.full(run.folder, run.settings.data_dir)
-    if full:
-        return EndCode.DISK_FULL, f"{one_line(error)}{where}; {full}"
-    return code_of(error), f"{one_line(error)}{where}"
-
-
 def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
     """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
     folder = Path(run.folder)
@@ -88,7 +56,7 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
     log_path = folder / f"result_{run.run_index}.txt" if first else None
     trainer = None
     if log_path is not None and run.continues:
-        earlier = begun(run)
+        earlier = load_resumed_log(run)
         log_path.write_bytes(earlier.log)
         (folder / "metrics.jsonl").write_bytes(earlier.metrics)
     with RunLog(log_path, append=bool(run.continues)) as log:

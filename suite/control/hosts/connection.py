@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from suite import __version__
 from suite.agent.message_stream import Message, MessageStream
+from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.launch.children import exit_text
 
 LOOK_SECONDS = 0.2
@@ -22,19 +23,6 @@ CLIENT_SECONDS = 2.0
 """How long srun or ssh may take to leave after its agent."""
 EXIT_REASON_SECONDS = 10.0
 """The same where its last words say why the machine is lost: on a busy machine srun takes seconds to say what SLURM did."""
-
-
-@dataclass(frozen=True)
-class HostFailure:
-    """Why nothing is to be expected of a machine any more."""
-
-    status: str
-    """Of `status.json`: `rank_died` or `interrupted`."""
-    reason: str
-
-
-class ConnectionLost(OSError):
-    """The machine does not answer any more."""
 
 
 @dataclass(frozen=True)

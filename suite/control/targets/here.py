@@ -14,7 +14,7 @@ from suite.control.hosts.agents import Agents
 from suite.control.planning import check_jobs, plan_all, refusal, refuse
 from suite.control.sweep import run_jobs
 from suite.control.targets.base import Target
-from suite.plan.jobs import Plan
+from suite.plan.job import Plan
 from suite.plan.sweep_commands import record_command
 from suite.preflight import doctor
 

@@ -14,7 +14,7 @@ from suite.control.planning import plan_all, refusal, refuse
 from suite.control.targets.base import Target
 from suite.control.targets.here import show_plans
 from suite.plan.capacity import TooLarge
-from suite.plan.jobs import Plan
+from suite.plan.job import Plan
 from suite.plan.print_config import settings_text
 from suite.plan.settings import MissingResourceError
 from suite.plan.sweep_commands import record_command

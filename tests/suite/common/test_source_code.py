@@ -12,7 +12,7 @@ import pytest
 
 from suite.common.paths import PROJECT
 from suite.common.source_code import blob_id, code_folders, digest_below, expected_digest
-from suite.control.run_monitor import RunStatus
+from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET

@@ -11,7 +11,8 @@ from suite.control.cells import PlannedCell, impossible, write_study
 from suite.launch.hosts import AvailableHost
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
-from suite.plan.jobs import Plan, load_workload_and_framework
+from suite.plan.job import Plan
+from suite.plan.jobs import load_workload_and_framework
 from suite.plan.settings import MissingResourceError, UnsupportedError, resolve_settings
 from tests import helpers
 from tests.helpers import run_suite_here, suite_here

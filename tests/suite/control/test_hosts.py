@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from suite.control import supervise
-from suite.control.run_monitor import RunStatus
+from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from suite.control.interrupts import WholeLines
-from suite.control.run_monitor import RunStatus
+from suite.control.run_status import RunStatus
 from suite.control.summary import print_summary
 from suite.control.sweep import EndedRun
 from suite.results.views import report

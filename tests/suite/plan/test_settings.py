@@ -10,7 +10,7 @@ from suite.common import registry
 from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices
-from suite.plan.jobs import _labels
+from suite.plan.run_template import _labels
 from suite.plan.settings import UnsupportedError, resolve_settings
 from tests.helpers import composed
 from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys

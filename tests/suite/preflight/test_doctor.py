@@ -16,7 +16,7 @@ import pytest
 from suite import __version__
 from suite.common import registry
 from suite.control import sweep
-from suite.control.run_monitor import RunStatus
+from suite.control.run_status import RunStatus
 from suite.control.sweep import EndedRun
 from suite.environments.builds import Build
 from suite.environments.environment import Environment

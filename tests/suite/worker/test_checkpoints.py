@@ -12,7 +12,7 @@ from suite.common import checkpoints
 from suite.common.labels import Label, LabelKind
 from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
-from suite.worker.checkpoints import CheckpointManager, begun
+from suite.worker.checkpoints import CheckpointManager, load_resumed_log
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
@@ -51,8 +51,8 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
     workload = kind(run.settings, run.facts)
     log, metrics = folder / "result_0.txt", folder / "metrics.jsonl"
     if earlier is not None:
-        log.write_bytes(begun(run).log)
-        metrics.write_bytes(begun(run).metrics)
+        log.write_bytes(load_resumed_log(run).log)
+        metrics.write_bytes(load_resumed_log(run).metrics)
     with RunLog(log, append=earlier is not None) as stream:
         loop = Loop(
             run, workload, Trainer(workload, place), place, stream, JsonLines(metrics), HeartbeatWriter(folder, 0)

@@ -11,7 +11,7 @@ import pytest
 
 from suite.common.runspec import read_run
 from suite.launch.base import worker_context_for
-from suite.worker.evaluation import alive, measured
+from suite.worker.evaluation import keep_alive, measured
 from suite.worker.heartbeat import HeartbeatWriter, read_heartbeat
 from tests.helpers import events
 from tests.suite.worker.test_loop import make_run, run_loop, toy
@@ -220,13 +220,13 @@ def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
 @pytest.mark.slow
 def test_a_long_call_counts_as_progress_for_as_long_as_is_allowed(tmp_path):
     heartbeat = HeartbeatWriter(tmp_path, 0)
-    with alive(heartbeat, patience_seconds=60):
+    with keep_alive(heartbeat, patience_seconds=60):
         first = read_heartbeat(tmp_path, 0).count
         deadline = time.monotonic() + 30
         while read_heartbeat(tmp_path, 0).count == first and time.monotonic() < deadline:
             time.sleep(0.05)
         assert read_heartbeat(tmp_path, 0).count > first
-    with alive(heartbeat, patience_seconds=0):
+    with keep_alive(heartbeat, patience_seconds=0):
         count = heartbeat.state.count
         time.sleep(1.2)
         assert heartbeat.state.count == count
