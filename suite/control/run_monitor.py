@@ -15,7 +15,7 @@ from suite.control import memory
 from suite.control.hosts.host_control import HostControl, Started
 from suite.control.run_status import RunStatus
 from suite.launch.children import exit_text
-from suite.worker.heartbeat import WorkerStatus, read_heartbeat
+from suite.worker.heartbeat import WorkerStatus, heartbeat_path, read_heartbeat
 from workloads import files
 
 POLL_SECONDS = 0.1
@@ -175,6 +175,11 @@ class RunMonitor:
 
     def heartbeats(self) -> list[WorkerStatus | None]:
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
+
+    def remove_heartbeats(self) -> None:
+        """Delete the heartbeat files, after all workers have ended."""
+        for rank in range(len(self.process_hosts)):
+            heartbeat_path(self.folder, rank).unlink(missing_ok=True)
 
     def _left(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
         """A started command that ended before its workers were done, or badly before all were."""

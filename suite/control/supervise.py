@@ -21,7 +21,6 @@ from suite.control.run_status import RunStatus, StatusFile
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, command_variables, meet, needs_private_network
 from suite.launch.hosts import hosts_of
-from suite.worker.heartbeat import WorkerStatus, heartbeat_path
 from workloads.api import Deviation
 
 
@@ -132,11 +131,11 @@ class Supervisor:
         status = with_advice(status, self.run_spec, full)
         self._status_file.write(status)
         heartbeats = self.monitor.heartbeats()
-        for rank in range(len(self.process_hosts)):
-            heartbeat_path(self.folder, rank).unlink(missing_ok=True)
+        self.monitor.remove_heartbeats()
         server_hosts = {self.monitor.command_hosts[name].name for name in self.monitor.servers}
         self._records.finish(heartbeats, self.process_hosts, server_hosts)
-        return self._append_open_reasons(status, heartbeats)
+        deviation = code_deviation(self.run_spec, heartbeats, self.environment.name)
+        return self._append_open_reasons(status, [deviation] if deviation is not None else [])
 
     def _end_processes(self) -> None:
         """End the commands of the run on all machines at the same time, and wait for them."""
@@ -148,12 +147,11 @@ class Supervisor:
         for control in self.monitor.controls:
             control.wait()
 
-    def _append_open_reasons(self, status: RunStatus, heartbeats: Sequence[WorkerStatus | None]) -> RunStatus:
+    def _append_open_reasons(self, status: RunStatus, deviations: Sequence[Deviation]) -> RunStatus:
         """Append reasons for division open to the log and to the status. The run has failed if the log cannot be written."""
         if status.status not in ("success", "target_missed"):
             return status
-        deviation = code_deviation(self.run_spec, heartbeats, self.environment.name)
-        self.open_reasons = [*([deviation] if deviation else []), *self._find_open_reasons()]
+        self.open_reasons = [*deviations, *self._find_open_reasons()]
         if not self.open_reasons:
             return status
         try:

@@ -10,7 +10,8 @@ from typing import Any
 
 from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
-from suite.control.hosts.connection import AgentConnection, ConnectionLost
+from suite.control.hosts.connection import AgentConnection
+from suite.control.hosts.host_control import ConnectionLost
 from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from suite.agent.message_stream import Message, unpacked
 from suite.common.paths import env_root
-from suite.control.hosts.connection import AgentConnection, ConnectionLost
+from suite.control.hosts.connection import AgentConnection
+from suite.control.hosts.host_control import ConnectionLost
 from suite.control.hosts.remote_host import carried_variables
 from suite.environments.answers import last_line
 from suite.environments.environment import Environment, describing_command, description_from

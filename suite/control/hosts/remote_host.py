@@ -16,8 +16,8 @@ from suite.common import checkpoints
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
-from suite.control.hosts.connection import AgentConnection, ConnectionLost, ignore_message
-from suite.control.hosts.host_control import HostFailure
+from suite.control.hosts.connection import AgentConnection, ignore_message
+from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.known import tuning_variables
