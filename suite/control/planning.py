@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from suite.common.paths import data_root
-from suite.common.registry import load_dataset
-from suite.common.relative_path import relative_path
+from suite.common.demo_data import generate_demo_data
 from suite.common.terminal import clean_lines
 from suite.config.compose import Request
 from suite.control.cells import PlannedCell, impossible
@@ -103,12 +101,7 @@ def check_jobs(
         made.job is None and not made.findings for made in plans
     )  # another command may have made the data since
     for dataset in sorted({draft.generates for draft in drafts} - {""}):
-        folder = data_root() / dataset
-        try:
-            command.show(load_dataset(dataset).make_demo(Path(relative_path(folder))))
-        except OSError as error:
-            error.filename = error.filename or str(folder)
-            raise
+        command.show(generate_demo_data(dataset))
     if waiting:
         plans = plan_all(request, command.output, hosts, plans)
         refuse(request, plans, here)

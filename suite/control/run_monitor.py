@@ -1,4 +1,4 @@
-"""Watching one run: what its beats, processes and machines say, how it ended, and who of them failed first."""
+"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how, and which of them failed first."""
 
 from __future__ import annotations
 
@@ -20,36 +20,53 @@ from workloads import files
 
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
-"""How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
+"""Time within which a hung worker must write its stacks, also on a busy machine."""
 LOG_BYTES = 1 << 20
-"""Of a worker's text log, which may be of any size, so much is looked at."""
+"""Part of a worker's text log that is read, because the log may have any size."""
 EXIT_SECONDS = 20.0
-"""How long processes may take to leave after the last one said that it is done."""
+"""Time within which the processes must exit after the last one has finished."""
 
 
 class RunMonitor:
-    """The processes of one run on its machines; whoever starts them enters them here."""
+    """Watches the processes of one run. The supervisor adds each process that it starts.
+
+    A run ends when all workers have finished (see `HeartbeatWriter`), or when the first of these is found, in this order of
+    causes: a lost machine, a killed server, a worker that died, a server that failed, and a worker that reports a failure.
+    The order matters because the other workers fail of the first failure. Before the decision, each machine reports all events
+    until now.
+    """
 
     def __init__(self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool) -> None:
-        """`process_hosts`: the host of each worker. `has_agents`: what happens on a machine is known here a little later."""
+        """Watch a run.
+
+        Args:
+            run: The run.
+            hosts: Its machines.
+            process_hosts: The machine of each worker.
+            has_agents: Agents report what happens on the machines, so it is known here a little later.
+        """
         self.run_spec = run
         self.folder = Path(run.folder)
         self.hosts, self.process_hosts = list(hosts), list(process_hosts)
         self.controls: list[HostControl] = []
-        """In the order of the hosts."""
+        """One control per machine, in the order of the machines."""
         self.children: dict[str, subprocess.Popen[bytes] | Started] = {}
         self.command_hosts: dict[str, Host] = {}
-        """Name of each child to the host that it was started on."""
+        """Name of each command to the machine that it was started on."""
         self.servers: set[str] = set()
-        """Names of the children that serve the workers."""
+        """Names of the commands that serve the workers."""
         self._has_agents = has_agents
         self._last_count = [-1] * len(process_hosts)
         self._last_change = [time.monotonic()] * len(process_hosts)
         self._done_since: float | None = None
 
     def poll(self, show: Callable[[list[WorkerStatus | None]], None]) -> RunStatus | None:
-        """One look at everything, of which `show` gets the beats; None while the run goes on."""
-        exits = self._exits()  # before the beats: a last word counts
+        """Check everything once, and return how the run ended; None while it continues.
+
+        Args:
+            show: Function that shows the heartbeats.
+        """
+        exits = self._exits()  # before the heartbeats, because the last heartbeat of a worker counts
         heartbeats = self.heartbeats()
         show(heartbeats)
         all_done = all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats)
@@ -62,7 +79,7 @@ class RunMonitor:
             or self._failed(heartbeats)
         )
         if ended is not None:
-            # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
+            # When a process dies, its peers fail of that, perhaps before its end is visible. Name the one that died.
             time.sleep(POLL_SECONDS)
             return self._first_of_all(ended)
         workers = [code for name, code in exits.items() if name not in self.servers]
@@ -76,12 +93,10 @@ class RunMonitor:
         return None if all_done else left or self._hung(heartbeats)
 
     def _first_of_all(self, ended: RunStatus) -> RunStatus:
-        """Who failed first: a machine that is lost, a server, a worker that died, and only then who failed, maybe of that.
+        """Return the first failure, in the order that the docstring of the class gives.
 
-        A server that was killed comes before workers, which may die of that; one that failed, after those of which it may have.
-
-        A machine is lost after a silence of its lease; until then its peers have failed of it. So each is asked, and either
-        answers with all that has happened there by now, or turns out to be lost.
+        A machine counts as lost only after its lease has run out. Until then its peers have already failed. Therefore each
+        machine is asked: it reports all events until now, or it is lost.
         """
         for control in self.controls:
             control.flush_events()
@@ -91,18 +106,18 @@ class RunMonitor:
         return self.failure() or killed or self.died(heartbeats) or server or ended
 
     def failure(self) -> RunStatus | None:
-        """A machine of which nothing is to be expected any more."""
+        """Return the status if a machine is lost."""
         losses = [(loss, control.host) for control in self.controls if (loss := control.failure())]
         for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
             return RunStatus(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
         return None
 
     def _exits(self) -> dict[str, int | None]:
-        """Exit codes of what was started; None while it runs."""
+        """Return the exit code of each command; None while it runs."""
         return {name: child.poll() for name, child in self.children.items()}
 
     def _server_died(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
-        """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
+        """Return the status if a server failed while a worker still needed it. A server without workers exits with code 0."""
         if all(heartbeat is not None and heartbeat.status in ("success", "target_missed") for heartbeat in heartbeats):
             return None
         for name in sorted(self.servers):
@@ -112,7 +127,7 @@ class RunMonitor:
         return None
 
     def _exhausts(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """The end of a run that would take all of a machine's memory, other programs with it."""
+        """Return the status if the run would take all of a machine's memory."""
         for control in self.controls:
             why = control.exhausts(self.pids(control, heartbeats))
             if why:
@@ -120,7 +135,7 @@ class RunMonitor:
         return None
 
     def pids(self, control: HostControl, heartbeats: list[WorkerStatus | None]) -> list[int]:
-        """Ids of a machine's workers."""
+        """Return the ids of the workers of a machine."""
         return [
             heartbeat.pid
             for heartbeat in heartbeats
@@ -128,24 +143,24 @@ class RunMonitor:
         ]
 
     def _control_of(self, process: int) -> HostControl:
-        """The machine of a process."""
+        """Return the control of a worker's machine."""
         return self.controls[self.hosts.index(self.process_hosts[process])]
 
     def _node(self, host: Host) -> str:
-        """A host's name where there are several, as `status.json` holds it."""
+        """Return the name of a machine for `status.json`; empty if the run is on one machine."""
         return host.name if len(self.hosts) > 1 else ""
 
     def _left_late(self) -> bool:
-        """True if the processes have had EXIT_SECONDS to leave after the last one was done: the result stands."""
+        """Check whether the processes have had EXIT_SECONDS to exit after the last one finished. The result is then final."""
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
     def died(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """A worker that is gone without having said how it ended."""
+        """Return the status if a worker is gone without having finished."""
         for heartbeat in heartbeats:
             if heartbeat is None or heartbeat.status or self._control_of(heartbeat.process).alive(heartbeat.pid):
                 continue
-            # A worker that failed writes its reason last: look once more before calling it dead.
+            # A worker that failed writes its reason last, so read it once more.
             again = read_heartbeat(self.folder, heartbeat.process)
             if again is None or not again.status:
                 name = f"worker-{heartbeat.process}"
@@ -157,12 +172,12 @@ class RunMonitor:
         return None
 
     def _of(self, process: int, status: str, what: str) -> RunStatus:
-        """A status of one process, which `what` goes on to say something of, with its machine where there are several."""
+        """Return a status about one worker. `what` continues the sentence that begins with the worker and its machine."""
         node = self._node(self.process_hosts[process])
         return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
 
     def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """The reason of a worker that said that it failed."""
+        """Return the status if a worker reported a failure."""
         for heartbeat in heartbeats:
             if heartbeat is not None and heartbeat.status not in ("", "success", "target_missed"):
                 log = f"worker-{heartbeat.process}"
@@ -174,6 +189,7 @@ class RunMonitor:
         return None
 
     def heartbeats(self) -> list[WorkerStatus | None]:
+        """Return the newest state of each worker; None before its first heartbeat."""
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
     def remove_heartbeats(self) -> None:
@@ -182,7 +198,7 @@ class RunMonitor:
             heartbeat_path(self.folder, rank).unlink(missing_ok=True)
 
     def _left(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
-        """A started command that ended before its workers were done, or badly before all were."""
+        """Return the status if a command ended before its workers finished, or failed before all workers finished."""
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
         done = {heartbeat.process for heartbeat in heartbeats if heartbeat is not None and heartbeat.status}
@@ -195,7 +211,7 @@ class RunMonitor:
         return None
 
     def _processes_of(self, name: str) -> list[int]:
-        """The workers of a command: one, or all of its host."""
+        """Return the ranks of the workers of a command: one rank, or all ranks of its machine."""
         if name.startswith("worker-"):
             return [int(name.rpartition("-")[2])]
         return [number for number, host in enumerate(self.process_hosts) if host is self.command_hosts[name]]
@@ -206,7 +222,7 @@ class RunMonitor:
         return f" ({exit_text(code)})" if code is not None else ""
 
     def _last_line(self, name: str) -> str:
-        """The last line of a process's text log, for the reason; of a crash, the one before its stacks."""
+        """Return the last line of a process's text log; for a crash, the line before its stacks."""
         try:
             lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
         except OSError:
@@ -232,7 +248,7 @@ class RunMonitor:
                 silence = (
                     f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
                 )
-                # A process waits for its peers: a stopped one is the cause, whichever is silent first.
+                # A process waits for its peers, so a stopped process is the cause, even if another one is silent first.
                 for other, other_heartbeat in enumerate(heartbeats):
                     pid = self._pid_if_stopped(other, other_heartbeat)
                     if pid is not None:
@@ -241,14 +257,14 @@ class RunMonitor:
         return None
 
     def _pid_if_stopped(self, process: int, heartbeat: WorkerStatus | None) -> int | None:
-        """Return the id of a worker that a signal or a debugger has stopped, None for any other."""
+        """Return the id of a worker if a signal or a debugger has stopped it, else None."""
         child = self.children.get(f"worker-{process}")
         pid = heartbeat.pid if heartbeat is not None else child.pid if isinstance(child, subprocess.Popen) else None
         is_done = heartbeat is not None and bool(heartbeat.status)
         return pid if pid is not None and not is_done and self._control_of(process).is_stopped(pid) else None
 
     def _stack(self, heartbeat: WorkerStatus | None) -> str:
-        """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
+        """Return the innermost Python line of a hung worker. Its text log gets all stacks."""
         log = self.folder / f"worker-{heartbeat.process}.log" if heartbeat is not None else None
         if heartbeat is None or log is None or not log.exists():
             return ""
@@ -259,7 +275,7 @@ class RunMonitor:
         while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
-            self._control_of(heartbeat.process).failure()  # takes in what has arrived
+            self._control_of(heartbeat.process).failure()  # receives what has arrived
             frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
 
@@ -272,7 +288,7 @@ def _stopped_text(pid: int) -> str:
 
 
 def _text_from(log: Path, start: int) -> str:
-    """At most LOG_BYTES of a text log from byte `start` on; a negative one counts from its end."""
+    """Return at most LOG_BYTES of a text log from byte `start`. A negative `start` counts from the end."""
     with files.open_stream(log) as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size + start) if start < 0 else start)
@@ -280,6 +296,6 @@ def _text_from(log: Path, start: int) -> str:
 
 
 def _innermost(lines: list[str]) -> str:
-    """The main thread's innermost line; faulthandler writes that thread last, innermost line on top. Empty: not there."""
+    """Return the innermost line of the main thread, which faulthandler writes last. Empty: there is none."""
     start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
     return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import psutil
 
@@ -78,11 +79,17 @@ def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
 
 
 def reap(kept: frozenset[int]) -> None:
-    """Reap adopted orphans that have ended. Processes in `kept` are left to their owner, who waits for them."""
-    for process in psutil.Process().children():
-        if process.pid not in kept and not _is_alive(process):
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)
+    """Reap adopted orphans that have ended. Processes in `kept` are left to their owner, who waits for them.
+
+    Only the children of the main thread are checked, which psutil does not list. The kernel gives all orphans to this thread,
+    and a process that another thread started belongs to that thread.
+    """
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        for pid in map(int, text.split()):
+            if pid not in kept and not alive(pid):
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
 
 def _wait(remaining: Callable[[], list[psutil.Process]], seconds: float) -> None:

@@ -137,7 +137,7 @@ def peaks():
             max_memory_allocated=lambda: memory["peak"],
             reset_peak_memory_stats=lambda: memory.update(peak=0),
         ),
-        mock.patch.object(runs, "place_from_environment"),
+        mock.patch.object(runs, "worker_context_from_env"),
         mock.patch.multiple(runs, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made),
     ):
         for size in (3 << 30, 1 << 30):

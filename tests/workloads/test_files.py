@@ -72,6 +72,7 @@ def test_what_is_no_json_is_a_value_error(tmp_path, content):
 
 
 OTHERWISE = {
+    "suite/launch/processes.py": "/proc",
     "suite/agent/file_tailer.py": "what the agent's own workers write into its folder",
     "workloads/process_identity.py": "/proc",
     "suite/common/installed_copy.py": "metadata that pip wrote of this package",

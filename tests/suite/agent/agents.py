@@ -12,7 +12,7 @@ from tests.helpers import PROJECT
 @contextlib.contextmanager
 def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
     process = subprocess.Popen(
-        [sys.executable, "-S", "-m", "suite.agent", "--lease", str(lease_seconds)],  # -S: no installed package is needed
+        [sys.executable, "-m", "suite.agent", "--lease", str(lease_seconds)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     try:

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from suite.control import supervise
+from suite.control import advice
 from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
@@ -31,7 +31,8 @@ def supervisor(folder, framework, prefix=()):
 def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(tmp_path, hosts):
     alone = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, TORCH, None)
     watch, folder = (alone, tmp_path) if hosts == 1 else (supervisor(tmp_path, TENSORFLOW), tmp_path / platform.node())
-    telemetry = watch._record_machine(watch.hosts[0])
+    watch._records.prepare()
+    (telemetry,) = watch._records._telemetry
     assert (telemetry.path, telemetry.log.parent) == (folder / "telemetry.jsonl", tmp_path)
     assert json.loads((folder / "topology.json").read_text())["kernel"] == os.uname().release
 
@@ -47,7 +48,7 @@ def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, pref
 
 def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypatch):
     """Which kills a process that writes to a mapped file, and nothing else says why."""
-    monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
+    monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("rank_died", "killed"))
     assert ended.reason == "killed; no space left in /here"
@@ -56,7 +57,7 @@ def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypat
 
 
 def test_a_worker_that_reported_the_full_disk_is_filed_with_it_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
+    monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("failed", "any words", code="disk_full"))
     assert (ended.reason, ended.code) == ("any words", "disk_full")

@@ -90,7 +90,7 @@ def test_a_run_is_over_when_its_workers_are(supervisor, lasting):
     supervisor.monitor.children = {"server": lasting, "worker-0": ended(0), "worker-1": ended(0)}
     say(supervisor, "success", phase="done")
     assert look(supervisor).status == "success"
-    supervisor._end_tree()
+    supervisor._end_processes()
     assert wait_until("the server has ended", lambda: lasting.poll() is not None)
 
 
