@@ -35,7 +35,7 @@ from measuring import FRAMEWORKS, environment, parser_with, show, trainer_of
 
 from suite.common import registry
 from suite.common.runspec import read_run
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.launch.children import die_with_parent
 from suite.machine.cpu_load import core_seconds
 from suite.worker.main import pin
@@ -116,11 +116,11 @@ def contender(
 def train(path: Path, seconds: float) -> None:
     """Be a contender: train the run of a run.json, on its own data, pinned and with the threads of a worker that starts now."""
     run = read_run(path)
-    place = with_threads(place_of(run, 0, 1), run.settings)
-    pin(place)
+    worker = with_threads(worker_context_for(run, 0, 1), run.settings)
+    pin(worker)
     workload = registry.load_workload(run.settings.workload)(run.settings, run.facts)
-    trainer = trainer_of(workload, place)
-    batches = workload.open_data(place, run.settings.seed).train(0, 1 << 40)
+    trainer = trainer_of(workload, worker)
+    batches = workload.open_data(worker, run.settings.seed).train(0, 1 << 40)
 
     def work(limit_seconds: float) -> int:
         samples, end = 0, time.perf_counter() + limit_seconds

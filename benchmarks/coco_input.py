@@ -33,7 +33,7 @@ from contenders import alternate, answer_pipeline, medians, rounded
 from measuring import BENCHMARKS, parser_with, show
 from photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 
-from workloads.api import Place, Settings
+from workloads.api import Settings, WorkerContext
 from workloads.common.coco.dataset import CocoFolders
 from workloads.common.images import turbo
 from workloads.common.images.counts import COCO2017
@@ -61,10 +61,10 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
         workload=workload, batch_size_global=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
         model=SSD if ssd else MASKRCNN, hyperparameters={"max_samples": 1} if ssd else {}, options={"decode": decode},
     )  # fmt: skip
-    place = Place(0, 1, range(1), 1, ("cpu",))
+    worker = WorkerContext(0, 1, range(1), 1, ("cpu",))
     if ssd:
-        return DetectionData(settings, COCO2017.read(Path(folder)), place, 0)
-    return SampleData(settings, read_facts(settings), place, 0)
+        return DetectionData(settings, COCO2017.read(Path(folder)), worker, 0)
+    return SampleData(settings, read_facts(settings), worker, 0)
 
 
 def anchor_milliseconds() -> dict[str, float]:

@@ -27,7 +27,7 @@ from contenders import Rates, alternate, answer_pipeline, medians, rounded
 from measuring import BENCHMARKS, parser_with, show
 from photos import HEIGHT, WIDTH, write_imagenet
 
-from workloads.api import Place, Settings
+from workloads.api import Settings, WorkerContext
 from workloads.common.images import turbo
 from workloads.common.images.batches.labelled import ImageNetData
 from workloads.common.images.counts import IMAGENET
@@ -53,7 +53,9 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
         workload="resnet50", batch_size_global=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
         options={"decode": decode},
     )  # fmt: skip
-    answer_pipeline(ImageNetData(settings, IMAGENET.read(Path(folder)), Place(0, 1, range(1), 1, ("cpu",)), 0), seconds)
+    answer_pipeline(
+        ImageNetData(settings, IMAGENET.read(Path(folder)), WorkerContext(0, 1, range(1), 1, ("cpu",)), 0), seconds
+    )
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: int) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from measuring import parser_with, trainer_of
 
 from testing import synthetic
-from workloads.api import Batch, Facts, Json, Place, Workload
+from workloads.api import Batch, Facts, Json, WorkerContext, Workload
 from workloads.common.networks.layer_lists import multiply_adds
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.resnet50.workload import ResNet50
@@ -82,9 +82,9 @@ class Watched:
             self.seconds += time.perf_counter() - begin
 
 
-def pipeline_rate(workload: Workload, place: Place, batch: int) -> float:
+def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> float:
     """Images per second that the pipeline makes while nothing else runs."""
-    data = workload.open_data(place, 2)
+    data = workload.open_data(worker, 2)
     skipped = max(4, PIPELINE_IMAGES // 10 // batch)
     steps = -(-PIPELINE_IMAGES // batch)
     batches = data.train(0, 1 << 40)
@@ -107,10 +107,10 @@ def main() -> None:
     batch, steps, cores = given.batch, given.steps, given.cores
     network = given.data, given.implementation, given.pixels
     workload = full_size(given.workload, given.framework, given.precision, batch, cores, *network)
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
-    found = {"pipeline_images_per_second": pipeline_rate(workload, place, batch)} if workload.settings.data_dir else {}
-    trainer = trainer_of(workload, place)
-    data = workload.open_data(place, 1)
+    worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
+    found = {"pipeline_images_per_second": pipeline_rate(workload, worker, batch)} if workload.settings.data_dir else {}
+    trainer = trainer_of(workload, worker)
+    data = workload.open_data(worker, 1)
     batches = data.train(0, 1 << 40)
     trainer.train([next(batches)], 0)
     watched = Watched(next(batches) for _ in range(steps))

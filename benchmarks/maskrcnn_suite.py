@@ -22,7 +22,7 @@ import numpy as np
 from image_suite import full_size
 from measuring import parser_with, trainer_of
 
-from workloads.api import Batch, Place
+from workloads.api import Batch, WorkerContext
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.workload import MaskRCNN
@@ -40,9 +40,9 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     return MaskRCNN(replace(full.settings, model=model, hyperparameters=values), full.facts)
 
 
-def batch_of(made: MaskRCNN, place: Place) -> Batch:
+def batch_of(made: MaskRCNN, worker: WorkerContext) -> Batch:
     """A synthetic batch whose image fills 800×1333 of the padded shape."""
-    data = made.open_data(place, 1)
+    data = made.open_data(worker, 1)
     ((batch,),) = (next(data.train(0, 1)),)
     data.close()
     return replace(batch, arrays={**batch.arrays, "size": np.array([[HEIGHT, WIDTH]], np.int32)})
@@ -151,14 +151,14 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
 def main() -> None:
     """Write inputs, or measure and print."""
     given = parser_with(__doc__, framework="pytorch", precision="fp32", cores=2, steps=2, inputs="").parse_args()
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
+    worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
     made = workload(given.framework, given.cores, given.precision)
-    batch = batch_of(made, place)
+    batch = batch_of(made, worker)
     if given.inputs:
         write_inputs(made, batch, given.inputs)
         print(json.dumps({"written": given.inputs}))
         return
-    trainer = trainer_of(made, place, warm_up=False)
+    trainer = trainer_of(made, worker, warm_up=False)
     trainer.train([[batch]], 0)
     print(json.dumps(measured(trainer, batch, given.steps, given.framework == "pytorch")))
     trainer.close()

@@ -27,7 +27,7 @@ from suite.launch.base import thread_variables
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_model
 from testing.python_path import with_yaml
-from workloads.api import Place, Workload
+from workloads.api import WorkerContext, Workload
 
 PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
@@ -82,11 +82,13 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
     return json.loads(_said(command, variables).strip().splitlines()[-1])
 
 
-def trainer_of(workload: Workload, place: Place | None = None, warm_up: bool = True) -> Any:
+def trainer_of(workload: Workload, worker: WorkerContext | None = None, warm_up: bool = True) -> Any:
     """Its trainer, set up in this process, the only one of its run: at a place, else on one CPU device."""
-    place = place or Place(0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1)
+    worker = worker or WorkerContext(
+        0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1
+    )
     os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_PORT=str(free_ports(1)[0]))
-    trainer = registry.load_trainer(workload.name, workload.settings.framework)(workload, place)
+    trainer = registry.load_trainer(workload.name, workload.settings.framework)(workload, worker)
     trainer.setup(workload.initial_weights(1), warm_up)
     return trainer
 

@@ -21,7 +21,7 @@ from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_wit
 
 from suite.common import registry
 from suite.common.runspec import RunSpec, read_run
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 
 STEPS = {"synthetic": 30, "demo": 306}
 """Timed steps: 30 of 65,536 samples at ML-20M's counts; six epochs of 51 steps of the demo."""
@@ -57,7 +57,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
         }
         np.savez(path, items=run.facts.sizes["items"], batch_size=run.settings.batch_size_global, **positives)
         return
-    data = workload.open_data(place_of(run, 0, 1), run.settings.seed)
+    data = workload.open_data(worker_context_for(run, 0, 1), run.settings.seed)
     arrays: dict[str, Any] = {}
     for number, (batch,) in enumerate(data.train(0, BARE_BATCHES)):
         arrays |= {f"{name}_{number}": batch.arrays[name] for name in ("user", "item", "label")}

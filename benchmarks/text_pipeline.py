@@ -25,7 +25,7 @@ import numpy as np
 import psutil
 from measuring import PROJECT, parser_with, show
 
-from workloads.api import Place
+from workloads.api import WorkerContext
 from workloads.common.batch_plan import buckets_by_samples
 from workloads.common.randomness import bits, stream, uniform
 from workloads.common.text import batches, facts, prepared
@@ -103,7 +103,7 @@ def measure(folder: Path) -> dict[str, float]:
     opened = time.perf_counter()
     plan = batches.plan(lengths, batching, 1, 0)
     planned = time.perf_counter()
-    data = TranslationData(batching, lengths, splits, Place(0, 1, range(1), 1, ("cpu",)), 1, counts.steps)
+    data = TranslationData(batching, lengths, splits, WorkerContext(0, 1, range(1), 1, ("cpu",)), 1, counts.steps)
     stream_of_batches = data.train(0, min(BATCHES, counts.steps))
     next(stream_of_batches)  # makes the plan again
     first, pairs, tokens = time.perf_counter(), 0, 0

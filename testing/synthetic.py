@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from workloads.api import HyperparameterSet, Place, Settings, Workload
+from workloads.api import HyperparameterSet, Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
@@ -39,9 +39,9 @@ def compiled(framework: str, compile: str) -> str:
     return compile or ("auto" if framework in ("mxnet", "jax") else "off")
 
 
-def place(process: int, replicas: range, total: int) -> Place:
+def place(process: int, replicas: range, total: int) -> WorkerContext:
     """A place on CPU devices."""
-    return Place(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
+    return WorkerContext(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
 
 
 def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:

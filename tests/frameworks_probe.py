@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from suite.common import registry
+from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from suite.launch.network import free_ports
 from testing.python_path import with_yaml
@@ -32,7 +33,7 @@ class Processes:
     """`count` processes of a framework, each with its place as the launchers give it; every job joins them anew."""
 
     def __init__(self, framework, count=1):
-        self._environment = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
+        self._environment = resolve(EnvironmentConfig(), registry.load_framework(framework).environments["cpu"])
         self._folder = tempfile.TemporaryDirectory(prefix=f"probes-{framework}-")
         self._numbers = itertools.count()
         addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import Environment, resolve
 from suite.machine import devices
 from suite.results import table
@@ -199,9 +200,9 @@ def main() -> int:
     if unknown := [one for one in args.stages if one not in STAGES]:
         parser.error(f"{unknown[0]}: allowed: {', '.join(STAGES)}")
     try:
-        environment = resolve({"name": args.environment or "torch"}, "torch")
+        environment = resolve(EnvironmentConfig(name=args.environment or "torch"), "torch")
     except ValueError:
-        environment = resolve({"name": args.environment or "current"}, "torch")
+        environment = resolve(EnvironmentConfig(name=args.environment or "current"), "torch")
     hardware = devices.hardware()
     if not hardware["gpus"]:
         parser.error("no GPU answers here; look with nvidia-smi, and at CUDA_VISIBLE_DEVICES")

@@ -11,7 +11,7 @@ from typing import Any
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
-from suite.launch.base import place_from_environment
+from suite.launch.base import worker_context_from_env
 
 
 def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
@@ -27,10 +27,10 @@ def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
 def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
     """PyTorch's trainer of a run after its warm-up, the data of its workload (or of this one), and their training batches."""
     workload = workload or load_workload(run.settings.workload)(run.settings, run.facts)
-    place = place_from_environment(run)
-    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
+    worker = worker_context_from_env(run)
+    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, worker)
     trainer.setup(workload.initial_weights(1), True)
-    data: Any = workload.open_data(place, 1)
+    data: Any = workload.open_data(worker, 1)
     with contextlib.closing(data), trainer.staged(data.train(0, 1 << 30)) as batches:
         yield trainer, data, batches
     trainer.close()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from suite.common.registry import load_trainer
-from workloads.api import Arrays, Batch, Place, Trainer, Workload
+from workloads.api import Arrays, Batch, Trainer, WorkerContext, Workload
 
 CASES = {"resnet50": "uneven", "ssd": "uneven", "maskrcnn": "demo", "gnmt": "steps", "transformer": "steps", "ncf": ""}
 """Workload to the case of its synthetic module in `testing/`."""
@@ -34,7 +34,7 @@ class Case:
         """Set up on a device, warmed up there."""
         settings = dataclasses.replace(self.workload.settings, precision=precision, device=device.partition(":")[0])
         made = type(self.workload)(settings, self.workload.facts)
-        trainer = load_trainer(settings.workload, "pytorch")(made, Place(0, 1, range(1), 1, (device,)))
+        trainer = load_trainer(settings.workload, "pytorch")(made, WorkerContext(0, 1, range(1), 1, (device,)))
         trainer.setup(self.weights_of(made).items(), True)
         return trainer
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 from suite.agent.agent import Agent
-from suite.agent.wire import Wire
+from suite.agent.message_stream import MessageStream
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     given = parser.parse_args()
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not cut into messages
-    Agent(Wire(sys.stdin.buffer, output), given.lease).run()
+    Agent(MessageStream(sys.stdin.buffer, output), given.lease).run()
     return 0
 
 

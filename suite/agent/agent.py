@@ -20,8 +20,8 @@ from types import FrameType
 from typing import Any
 
 from suite.agent.facts import facts
-from suite.agent.new_files import NewFiles
-from suite.agent.wire import Message, Wire, packed, unpacked
+from suite.agent.file_tailer import FileTailer
+from suite.agent.message_stream import Message, MessageStream, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network, processes
 from suite.launch.private_network import PrivateNetwork
@@ -31,9 +31,9 @@ from suite.machine import cgroups, disks, exhaustion
 from workloads import files
 
 TICK_SECONDS = 0.1
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Of all files, at one look: a worker that writes without end must not hold up beats."""
-MOST_BACKLOG = 200
+MAX_BACKLOG = 200
 """Messages that may wait on the line; above, only beats are added: a link that is down must not fill the memory."""
 READ_BYTES = 1 << 20
 """Largest file that is read for the controller: manifests and markers."""
@@ -43,7 +43,7 @@ FROM_SCHEDULER = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 class Agent:
     """Serves one controller, run after run."""
 
-    def __init__(self, wire: Wire, lease_seconds: float) -> None:
+    def __init__(self, wire: MessageStream, lease_seconds: float) -> None:
         self.wire = wire
         self.lease_seconds = lease_seconds
         self.folder: Path | None = None
@@ -113,10 +113,10 @@ class Agent:
         self._tell_memory()
         processes.reap(frozenset(child.pid for child in self.started.values()))
 
-    def _ship(self, most_bytes: float = MOST_BYTES) -> None:
+    def _ship(self, most_bytes: float = MAX_BYTES) -> None:
         if self.folder is None:
             return
-        for message in self._new_files.new(most_bytes if self.wire.backlog < MOST_BACKLOG else 0):
+        for message in self._new_files.new(most_bytes if self.wire.backlog < MAX_BACKLOG else 0):
             if is_beat(message["file"]) and self._watches_pids:
                 with contextlib.suppress(ValueError, KeyError):
                     self._pids[message["file"]] = json.loads(message["whole"])["pid"]
@@ -152,7 +152,7 @@ class Agent:
         (self.folder / "tmp").mkdir()
         run["folder"] = str(self.folder)
         (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        self._new_files, self._watches_pids = NewFiles(self.folder), watches_pids
+        self._new_files, self._watches_pids = FileTailer(self.folder), watches_pids
         self._oom_kills, self._told_kills, self._told_exhausted = cgroups.oom_kills(), 0, False
         return {"folder": str(self.folder)}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from suite.results.price import Prices
     from suite.results.views.section import View
 
-_MOST_DEVICES = 1_000_000
+_MAX_DEVICES = 1_000_000
 
 
 def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
@@ -210,6 +210,6 @@ def _whole(word: str, paths: set[str]) -> str:
 def counts(text: str) -> tuple[int, ...]:
     """Return numbers of devices in increasing order. Raises ArgumentTypeError for invalid text."""
     words = text.split(",")
-    if not all(word.isdecimal() and 0 < int(word[:12]) <= _MOST_DEVICES for word in words):
+    if not all(word.isdecimal() and 0 < int(word[:12]) <= _MAX_DEVICES for word in words):
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")
     return tuple(sorted({int(word) for word in words}))

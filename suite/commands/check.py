@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ValueError: A path does not exist, or the rules cannot be used.
     """
-    from suite.compliance.check import find_rules
+    from suite.compliance.find_rules import find_rules
     from suite.packaging.layout import is_tree
 
     for path in args.files:

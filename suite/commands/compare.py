@@ -11,7 +11,7 @@ from suite.commands.arguments import add, add_format, check_logs, resolve_output
 from suite.common.paths import real_path
 
 if TYPE_CHECKING:
-    from suite.results.views.compare import Side
+    from suite.results.views.compare_sides import Side
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     Raises:
         ValueError: A path or a name does not exist, both sides are the same, or it is unclear what to compare with what.
     """
-    from suite.results.views.compare import logs_side, published_side
+    from suite.results.views.compare_sides import logs_side, published_side
 
     workloads = [name for name in args.workload.split(",") if name]
     paths, other_paths, argument = list(args.logs), list(args.to_logs or ()), "--to-logs"

@@ -66,11 +66,11 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.common.run_config import EnvironmentConfig, RunConfig
     from suite.environments import environment
     from suite.machine import devices
-    from suite.plan.settings import Impossible, auto_environment, choose_device, cores_per_device
+    from suite.plan.settings import UnsupportedError, auto_environment, choose_device, cores_per_device
     from suite.preflight.doctor import Need
     from suite.preflight.findings import impossible, warning
 
-    framework, lacking, env = registry.load_framework(args.framework), list[Impossible](), None
+    framework, lacking, env = registry.load_framework(args.framework), list[UnsupportedError](), None
     problems: list[Finding] = []
     device, gpu_count = args.device, 0
     try:

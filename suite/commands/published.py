@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html is None:
         write(view, args)
         return 0
-    from suite.results.render.html.page import write_published_html
+    from suite.results.render.html.published_page import write_published_html
     from suite.results.scores import measured
 
     print_notes(view.notes, args)

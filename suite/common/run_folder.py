@@ -31,13 +31,13 @@ def machine_folder(folder: Path, name: str, machines: int) -> Path:
     return folder if machines == 1 else folder / safe_name(name)
 
 
-def beat_path(folder: Path, process: int) -> Path:
+def heartbeat_path(folder: Path, process: int) -> Path:
     """Where worker `process` of the run in `folder` writes its newest state."""
     return folder / f".worker-{process}.json"
 
 
 def is_beat(name: str) -> bool:
-    """True for a name that `beat_path` gives."""
+    """True for a name that `heartbeat_path` gives."""
     return _BEAT.fullmatch(name) is not None
 
 

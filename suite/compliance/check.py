@@ -7,12 +7,11 @@ the user; text of a log never becomes code, and can name no file outside these f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.common.paths import expand_user, real_path
 from suite.common.run_end import EndStatus
 from suite.compliance import rule_files, rulesets, suite_log
 from suite.compliance.complaints import (
@@ -26,6 +25,7 @@ from suite.compliance.complaints import (
     explain,
 )
 from suite.compliance.equivalences import equivalences
+from suite.compliance.find_rules import RULESET, find_rules, rule_entries
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
 from suite.results.logs.collect import NOT_ENDED, filed_end
 from suite.results.logs.events import Event, Problem, without_repeats
@@ -35,9 +35,6 @@ from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 from workloads.api import round_called
-from workloads.api.yaml_files import parse_yaml, read_text
-
-RULESET = rulesets.DEFAULT
 
 
 @dataclass(frozen=True)
@@ -208,38 +205,6 @@ def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict
     return Verdict(path, False, text, name, (), judged=False)
 
 
-def find_rules(name: str) -> Ruleset:
-    """The rules that `--rules` names: a ruleset, a rule file of ours, or a path. Raises ValueError if there are none."""
-    ruleset = name.removeprefix("training_").removeprefix("v")
-    if ruleset in rulesets.installed():
-        return Ruleset(ruleset)
-    names = sorted(file.stem for file in RULES_FOLDER.glob("*.yaml"))
-    path = RULES_FOLDER / f"{name}.yaml" if name in names else real_path(expand_user(name))
-    if not path.is_file():
-        raise ValueError(
-            f"--rules {name}: no such rules; choose one of {', '.join([*names, *rulesets.installed()])} "
-            f"or give the path of a rule file"
-        )
-    _rule_entries(path)
-    return Ruleset(RULESET, path)
-
-
-def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
-    """The entries of a rule file, as text: code in it is run only by the checker."""
-    try:
-        text = read_text(path)
-        parse_yaml(text, path, allow_duplicate_keys=True)  # published rule files repeat keys
-        entries = rule_files.parse_rules(text)
-        listed = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
-        keys = [entry["KEY"] for entry in entries if "KEY" in entry] if listed else []
-        if not listed or not entries or not all(isinstance(key, dict) and "NAME" in key for key in keys):
-            raise ValueError("a list of BEGIN, KEY and END")
-    except (OSError, ValueError) as error:
-        first, example = str(error).removeprefix(f"{path}: "), RULES_FOLDER / "ncf_reference.yaml"
-        raise ValueError(f"{path} is no rule file: {first}; start from {example}") from error
-    return list(entries)
-
-
 def _unreadable_line(problem: Problem) -> Complaint:
     needed = "every :::MLLOG line holds one JSON object with time_ms, key, value and metadata"
     do = "if the run was cut off or the disk was full, run again; never edit a log"
@@ -310,7 +275,7 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
             needed = "values of the type that the rules ask for (eval_accuracy: a number); rules that run"
             do = "log numbers as numbers; try rules of your own on a good log first"
             stopped = [Complaint("", 0, problem, needed, do)]
-    entries = _rule_entries(rule_file) if rule_file else []
+    entries = rule_entries(rule_file) if rule_file else []
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.

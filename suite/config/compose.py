@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import importlib.resources
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.errors import HydraException
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from suite import __version__
-from suite.common import conf, registry
-from suite.common.conf import CONF
-from suite.common.paths import expand_user
+from suite.common import registry
 from suite.common.run_config import RunConfig
 from suite.common.study import StudyCell
 from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
+from suite.config.command_line import Flags, as_texts, parse_flags, plugins_of, search_folders
 from suite.config.composer import Composer, print_by_hydra
 from suite.config.help import help_text
 from suite.config.keys import group_choices, meant, suite_keys
 from suite.config.sweeps import default_gpus, divides, left_out
-from workloads.api.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from suite.environments.plugins import Plugin
@@ -65,32 +60,6 @@ class Request:
     """The part of the settings that `--cfg job` prints (empty: all of them); None if the jobs are to run."""
 
 
-@dataclass(frozen=True)
-class Flags:
-    """The flags of a command line."""
-
-    overrides: tuple[str, ...]
-    """Words that are no flags and have no `=`."""
-    help: bool
-    version: bool
-    multirun: bool
-    dry_run: bool
-    cfg: str | None
-    package: str | None
-    config_dir: str | None
-    by_hydra: tuple[str, ...]
-    """Flags with which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra` or `all`."""
-
-
-INSTEAD_OF_FLAGS = {
-    "--experimental-rerun": "set the overrides of the run again; suite report prints the command below a row",
-    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "add --config-dir FOLDER for files of your own"),
-}
-"""Flags of Hydra that the suite does not have, and the replacement of each."""
-_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""Values of `--info`, as in Hydra."""
-
-
 def compose(arguments: Sequence[str]) -> Request:
     """Return what a command line requests. For a flag that prints, such as `--help`, print, and return no jobs.
 
@@ -116,17 +85,17 @@ def _in_one_line(error: Exception) -> str:
 def _compose(arguments: Sequence[str]) -> Request:
     overrides.check_form(arguments)
     typed = [text for text in arguments if "=" in text and not text.startswith("-")]
-    flags = _flags([text for text in arguments if text not in typed])
+    flags = parse_flags([text for text in arguments if text not in typed])
     given = itertools.chain.from_iterable(map(overrides.sweeper_params, [*typed, *flags.overrides]))
     words = [overrides.in_full(text) for text in given]
-    words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
+    words = search_folders(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
     words = [overrides.experiment_or_study(text) for text in words]
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
     overrides.check_values(typed)
     overrides.check_count(overrides.counts(words), words)
-    plugin_names = _plugins(words)
+    plugin_names = plugins_of(words)
     plugins = _activate(plugin_names, words)
     if flags.help:
         print(clean_lines(as_typed(help_text(dict(_swept(words))))))
@@ -167,68 +136,6 @@ def _workloads_to_print(words: Sequence[str], flags: Flags, composer: Composer) 
     """Return the workloads for a flag with which Hydra prints. Hydra's help needs none."""
     needed = [text for text in flags.by_hydra if text not in ("--hydra-help", "--info", "plugins", "searchpath")]
     return _prepare(words, flags.multirun, composer) if needed or "workload" in dict(_swept(words)) else []
-
-
-def _flags(words: Sequence[str]) -> Flags:
-    """Return the flags of a command line. Raises ValueError, in place of argparse, which would print and exit."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("overrides", nargs="*")
-    for names in (("-h", "--help"), ("-V", "--version"), ("-m", "--multirun"), ("--dry-run",), ("--hydra-help",)):
-        parser.add_argument(*names, action="store_true")
-    parser.add_argument("--resolve", action="store_true")
-    parser.add_argument("-i", "--info", nargs="?", const="all", choices=_INFO)
-    parser.add_argument("-c", "--cfg", choices=("job", "hydra", "all"))
-    parser.add_argument("-p", "--package")
-    parser.add_argument("-cd", "--config-dir")
-
-    def error(message: str) -> NoReturn:
-        raise ValueError(f"{message}; run with --help for the available settings")
-
-    parser.error = error  # type: ignore[method-assign]
-    for word in words:
-        if instead := INSTEAD_OF_FLAGS.get(word.partition("=")[0]):
-            raise ValueError(f"{word}: {instead}")
-    given = parser.parse_intermixed_args(words)
-    if given.package is not None and not given.cfg:
-        raise ValueError("--package: a part of what --cfg prints; add --cfg job")
-    by_hydra: list[str] = ["--hydra-help"] if given.hydra_help else []
-    by_hydra += ["--info", given.info] if given.info else []
-    if given.cfg in ("hydra", "all"):
-        by_hydra += ["--cfg", given.cfg, *(["--package", given.package] if given.package else [])]
-        by_hydra += ["--resolve"] if given.resolve else []
-    elif given.resolve and not given.cfg:
-        raise ValueError("--resolve: --cfg prints resolved values; add --cfg job")
-    return Flags(
-        overrides=tuple(given.overrides),
-        help=given.help,
-        version=given.version,
-        multirun=given.multirun,
-        dry_run=given.dry_run,
-        cfg=given.cfg,
-        package=given.package,
-        config_dir=given.config_dir,
-        by_hydra=tuple(by_hydra),
-    )
-
-
-def _search(words: list[str], config_dir: str | None) -> list[str]:
-    """Search the user's folders from now on. Return `words` with these folders as one override for Hydra."""
-    typed = [text for text in words if text.startswith("hydra.searchpath=")]
-    given = [*([config_dir] if config_dir else []), *(_texts(overrides.parse(typed[-1]).value()) if typed else [])]
-    folders = []
-    for text in given:
-        package, _, below = text.removeprefix("pkg://").partition("/")
-        try:
-            path = (
-                Path(str(importlib.resources.files(package)), below)
-                if "pkg://" in text
-                else expand_user(text.removeprefix("file://"))
-            )
-        except ModuleNotFoundError:
-            raise ValueError(f"hydra.searchpath={text}: there is no such package") from None
-        folders.append(path.absolute())
-    conf.search(folders)
-    return [*(text for text in words if text not in typed), *conf.search_words()]
 
 
 def _sweep(
@@ -299,7 +206,7 @@ def _job(words: list[str], plugin_names: list[str], composer: Composer, workload
     config = RunConfig.from_mapping(plain)
     if config.sweep.limit != overrides.limit(words):
         raise ValueError("sweep.limit: set in a file, which is read too late; type sweep.limit=N")
-    if _texts(config.plugins) != plugin_names:
+    if as_texts(config.plugins) != plugin_names:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
@@ -319,22 +226,3 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _leaves(value, f"{key}.")
         else:
             yield key, value
-
-
-def _plugins(words: Sequence[str]) -> list[str]:
-    """Return the plugins of the command line, else those of conf/config.yaml. Names are checked after they are active."""
-    typed = [text for text in words if text.startswith("plugins=")]
-    if typed:
-        override = overrides.parse(typed[-1])
-        if override.is_sweep_override():
-            raise ValueError(
-                f"{typed[-1]}: one list for the whole command; type plugins=[{typed[-1].partition('=')[2]}]"
-            )
-        return _texts(override.value())
-    return _texts(read_yaml(CONF / "config.yaml").get("plugins"))
-
-
-def _texts(value: object) -> list[str]:
-    """Return a text, a list of texts, or None as a list."""
-    values = value if isinstance(value, list) else [] if value in (None, "") else [value]
-    return [str(getattr(item, "text", item)) for item in values]

@@ -44,7 +44,7 @@ _SWEEPER_PARAMS = "hydra.sweeper.params"
 """Mapping of Hydra's sweeper: key to the values of a sweep, as text."""
 _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
 """What the optimizer of a hyperparameter set is called, here and elsewhere."""
-_MOST_ASKED_FOR = 10**9
+_MAX_SUGGESTED = 10**9
 """Highest limit that is suggested."""
 _PATHS = ("output", "backbone.weights", "launch.hostfile", "launch.kubernetes.data", "launch.kubernetes.logs")
 _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selector")
@@ -207,7 +207,7 @@ def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
     most, jobs = limit(arguments), math.prod(found.values())
     if jobs > most:
         several = " x ".join(f"{key}: {_shown(number)}" for key, number in found.items() if number > 1)
-        typed = f"type sweep.limit={jobs} if they are meant" if jobs <= _MOST_ASKED_FOR else "type fewer values"
+        typed = f"type sweep.limit={jobs} if they are meant" if jobs <= _MAX_SUGGESTED else "type fewer values"
         raise ValueError(f"{_shown(jobs)} jobs ({several}), where {most:,} are the most; {typed}")
 
 

@@ -9,7 +9,7 @@ from suite.machine import devices
 
 REFERENCE = (1, 4, 8)
 """Devices of a reference sweep: those of the DGX-1 scaling article."""
-MOST_OF_A_DEMO = 8
+MAX_DEMO_DEVICES = 8
 """Devices up to which a demo is swept: the batch of the smallest demo still divides by it."""
 
 
@@ -31,7 +31,7 @@ def default_gpus(words: Mapping[str, Sequence[str]], config: RunConfig) -> tuple
 
 def counts_up_to(most: int) -> list[int]:
     """1, 2, 4, 8 as far as `most` goes."""
-    return [count for count in (1, 2, 4, MOST_OF_A_DEMO) if count <= max(1, most)]
+    return [count for count in (1, 2, 4, MAX_DEMO_DEVICES) if count <= max(1, most)]
 
 
 def divides(config: RunConfig) -> bool:

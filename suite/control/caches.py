@@ -36,7 +36,7 @@ from workloads import files
 
 COMMAND_SECONDS = 600.0
 """How long `system.cache_clear_command` may take, on every machine."""
-MOST_RESIDENT = 0.001
+MAX_RESIDENT = 0.001
 """Share of the sample that may be in memory still. It leaves room for single pages of a large file that another process
 touches just then (a backup, an indexer), and none for one whole file of a full sample, which is more than a thousandth of it.
 A thousandth of the reading saved is far below what times to train vary by."""
@@ -243,7 +243,7 @@ def _kept(paths: Iterable[str]) -> str:
     if not shares:
         return "the data set has no file that can be looked at"
     # By pages and by files: neither one large file nor many small ones go unseen beside the others.
-    if max(resident / total, sum(shares.values()) / len(shares)) <= MOST_RESIDENT:
+    if max(resident / total, sum(shares.values()) / len(shares)) <= MAX_RESIDENT:
         return ""
     first = max(shares, key=lambda path: shares[path])
     number = sum(share > 0 for share in shares.values())

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from suite.common.run_folder import STUDY_FILES, safe_name
 from suite.common.runspec import write_atomically
 from suite.common.study import StudyCell
-from suite.plan.jobs import Plan
-from suite.plan.settings import Impossible
+from suite.plan.job import Plan
+from suite.plan.settings import UnsupportedError
 
 SCHEMA = 1
 """Version of the file's format."""
@@ -22,17 +22,17 @@ class PlannedCell(NamedTuple):
 
     job: str
     cell: StudyCell
-    reason: Impossible | None
+    reason: UnsupportedError | None
     """Reason why the cell cannot run here; None if it runs."""
 
 
-def impossible(planned: Plan, cell: StudyCell | None) -> Impossible | None:
+def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None:
     """Return the reason why a cell of a study cannot run here.
 
     None if the job is not a cell, can run, or has a mistake in its settings.
     """
     first = planned.findings[0] if cell is not None and planned.findings else None
-    return first if isinstance(first, Impossible) else None
+    return first if isinstance(first, UnsupportedError) else None
 
 
 def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from suite.control.telemetry import rows
-from suite.worker.heartbeat import Beat
+from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
 from workloads.api import Json
 
@@ -25,7 +25,7 @@ wait for each other too, on a machine that is otherwise idle."""
 
 
 def figures(
-    beats: Sequence[Beat | None],
+    heartbeats: Sequence[WorkerStatus | None],
     hosts: Sequence[str],
     device_rows: Sequence[Mapping[str, Json]],
     serving: Collection[str] = (),
@@ -41,9 +41,11 @@ def figures(
     the time. Empty if a process told nothing: what it used would count as used by others.
     """
     reported = [
-        (host, beat.contention) for host, beat in zip(hosts, beats, strict=True) if beat is not None and beat.contention
+        (host, heartbeat.contention)
+        for host, heartbeat in zip(hosts, heartbeats, strict=True)
+        if heartbeat is not None and heartbeat.contention
     ]
-    if len(reported) < len(beats):
+    if len(reported) < len(heartbeats):
         return {}
     # process 0 logs run_start and run_stop, so its count is the one that `suite check` can compare with them
     values_by_name: dict[str, Json] = {"seconds": reported[0][1]["seconds"]}

@@ -13,11 +13,11 @@ from suite.common.runspec import read_run
 from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
-from suite.plan.jobs import Draft, Job, Plan
+from suite.plan.job import Job, PartialJob, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
 from workloads import files
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 """Earlier runs that are looked at for a time, the newest first."""
 FULL = "full"
 """`dry_run=full`: all that is known of every job."""
@@ -72,7 +72,7 @@ def _table(plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submit
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(draft: Draft, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> list[str]:
+def _cells(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> list[str]:
     """Runs, devices, batch, stop, division and time of a row."""
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
@@ -88,7 +88,7 @@ def _runs(job: Job) -> Iterator[str]:
         yield f"{folder}{f' ({there} earlier)' if there else ''}"
 
 
-def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
+def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
     settings = draft.settings
     kind = "GPU(s)" if settings.device == "cuda" else f"CPU device(s) of {settings.cores_per_device} core(s)"
     of = ", ".join(host.name for host in draft.hosts) or "this machine"
@@ -122,7 +122,7 @@ def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
     return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not hosts else ""
 
 
-def _division(draft: Draft, job: Job | None, submits: bool) -> tuple[str, str]:
+def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, str]:
     """(`open`, `closed` or `not known`, why). Closed is a job alone, of which all is known; a draft may be open for what is."""
     fewer = draft.settings.batch_rule.startswith("per_device") and draft.settings.devices < draft.devices
     of_draft = () if fewer else draft.deviations()  # a batch of fewer devices would be judged
@@ -135,7 +135,7 @@ def _division(draft: Draft, job: Job | None, submits: bool) -> tuple[str, str]:
     return "closed", f", if the caches are cleared before each run; {of_suite}"
 
 
-def _before(draft: Draft, submits: bool) -> str:
+def _before(draft: PartialJob, submits: bool) -> str:
     """When what a job alone tells is known. On a login node there is no job: the devices of its own do not count."""
     if draft.generates:
         return " before its data are generated"
@@ -144,7 +144,7 @@ def _before(draft: Draft, submits: bool) -> str:
     return " before what is in the way is gone"
 
 
-def _time(draft: Draft, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> str:
+def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> str:
     """Of earlier runs with the same settings on the same devices."""
     if job is None:
         return f"not known{_before(draft, submits)}"
@@ -161,7 +161,7 @@ def _seconds(job: Job, earlier: Sequence[Earlier]) -> list[float]:
 
 def _earlier() -> Iterator[Earlier]:
     """The finished runs below the log folder."""
-    for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
+    for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MAX_RUNS]:
         try:
             run, status = read_run(path), files.read_json(path.with_name("status.json"))
             if status["status"] in FINISHED:

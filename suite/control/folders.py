@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.common.paths import folds_names
-from suite.plan.jobs import Job
+from suite.plan.job import Job
 from suite.plan.resume import check_unmatched, finished_status
 from suite.plan.sweep_commands import is_recorded
 

@@ -6,8 +6,12 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.common.paths import PROJECT
+from suite.common.runspec import RunSpec
+from suite.results.text import clean
+from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
-from workloads.api import Deviation
+from workloads.api import Deviation, DeviationCode
 
 KEY = "suite_open"
 """Key of the line that holds such reasons (docs/logs.md)."""
@@ -18,3 +22,24 @@ def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
     with contextlib.suppress(FileNotFoundError), RunLog(log, append=True) as stream:
         texts, facts = [reason.text for reason in reasons], [reason.to_json() for reason in reasons]
         stream.event(KEY, {"reasons": texts, "deviation_facts": facts})
+
+
+def code_deviation(run: RunSpec, heartbeats: Sequence[WorkerStatus | None], environment: str) -> Deviation | None:
+    """Return the deviation of a run whose workers imported different code than the controller's checkout has.
+
+    Args:
+        run: The run, with the digest of the code that it should use.
+        heartbeats: Last state of each worker, with the digest of the code that it imported.
+        environment: Name of the environment, for the remedy.
+    """
+    expected = run.code_digest
+    others = [heartbeat for heartbeat in heartbeats if heartbeat is not None and heartbeat.code_digest != expected]
+    if not expected or not others:
+        return None
+    root = clean(others[0].code_root, 200)
+    where = f"its code is in {root}" if root else "it is of a version that does not report its code"
+    sentence = (
+        f"worker {others[0].process} imported other code than the controller's checkout {PROJECT} has ({where}); make the "
+        f"environment from this checkout: suite env create {environment}"
+    )
+    return Deviation(DeviationCode.OTHER_CHECKOUT, detail=sentence)

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from suite.common.paths import data_root
-from suite.common.registry import load_dataset
-from suite.common.relative_path import relative_path
+from suite.common.demo_data import generate_demo_data
 from suite.common.terminal import clean_lines
 from suite.config.compose import Request
 from suite.control.cells import PlannedCell, impossible
@@ -18,8 +16,9 @@ from suite.control.command import Command, job_name
 from suite.control.folders import refuse_equal
 from suite.environments.environment import Descriptions
 from suite.launch.hosts import AvailableHost
-from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.preflight.obstacles import explained
+from suite.plan.job import Job, Plan
+from suite.plan.jobs import check_trainers, plan
+from suite.preflight.combine_errors import combine_errors
 
 
 class CheckedJobs(NamedTuple):
@@ -80,7 +79,9 @@ def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
     refused = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]
     if not refused and all(made.findings for made in plans):
         return plans[0].findings[0]
-    return explained([composed for composed, _ in refused], [made for _, made in refused], here) if refused else None
+    return (
+        combine_errors([composed for composed, _ in refused], [made for _, made in refused], here) if refused else None
+    )
 
 
 def check_jobs(
@@ -100,12 +101,7 @@ def check_jobs(
         made.job is None and not made.findings for made in plans
     )  # another command may have made the data since
     for dataset in sorted({draft.generates for draft in drafts} - {""}):
-        folder = data_root() / dataset
-        try:
-            command.show(load_dataset(dataset).make_demo(Path(relative_path(folder))))
-        except OSError as error:
-            error.filename = error.filename or str(folder)
-            raise
+        command.show(generate_demo_data(dataset))
     if waiting:
         plans = plan_all(request, command.output, hosts, plans)
         refuse(request, plans, here)

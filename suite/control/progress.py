@@ -17,7 +17,7 @@ from suite.common.runspec import RunSpec
 from suite.results.directions import improves_as_it_falls
 from suite.results.targets import bleu_scale, metric_abbreviation
 from suite.results.text import clean
-from suite.worker.heartbeat import Beat
+from suite.worker.heartbeat import WorkerStatus
 
 QUIET_SECONDS = 60.0
 """Longest time without a line if the output is not a terminal."""
@@ -59,31 +59,31 @@ class Progress:
             self._spinner.__exit__(kind, error, at)
             self._spinner = None
 
-    def update(self, beats: Sequence[Beat | None]) -> None:
+    def update(self, heartbeats: Sequence[WorkerStatus | None]) -> None:
         """Print the blocks that have ended since the last call, and the phase that the run is in."""
-        beat = beats[0]
-        if beat is not None:
-            self._samples = beat.samples
-            if beat.elapsed_seconds is not None and self._run_start is None:
-                self._run_start = time.monotonic() - beat.elapsed_seconds
+        heartbeat = heartbeats[0]
+        if heartbeat is not None:
+            self._samples = heartbeat.samples
+            if heartbeat.elapsed_seconds is not None and self._run_start is None:
+                self._run_start = time.monotonic() - heartbeat.elapsed_seconds
         self._print_new_blocks()
-        if beat is None:
+        if heartbeat is None:
             return
         if self._spinner is not None:
-            self._spinner.update(escape(f"{self._phase_text(beat)}, {self._time_text()}"))
+            self._spinner.update(escape(f"{self._phase_text(heartbeat)}, {self._time_text()}"))
         elif time.monotonic() - self._last_line >= QUIET_SECONDS:
-            self._print_phase(beat)
+            self._print_phase(heartbeat)
 
-    def _print_phase(self, beat: Beat) -> None:
+    def _print_phase(self, heartbeat: WorkerStatus) -> None:
         """Print a line during a long epoch, evaluation or setup."""
-        parts = [self._phase_text(beat)]
-        if beat.step:
-            rate = (beat.samples - self._last_samples) / (time.monotonic() - self._last_line)
+        parts = [self._phase_text(heartbeat)]
+        if heartbeat.step:
+            rate = (heartbeat.samples - self._last_samples) / (time.monotonic() - self._last_line)
             parts.append(f"{rate:,.0f} {self._sample_unit}/s since the last line")
         self._print(", ".join([*parts, self._time_text()]))
 
-    def _phase_text(self, beat: Beat) -> str:
-        return f"{beat.phase}, step {beat.step:,}" if beat.step else beat.phase
+    def _phase_text(self, heartbeat: WorkerStatus) -> str:
+        return f"{heartbeat.phase}, step {heartbeat.step:,}" if heartbeat.step else heartbeat.phase
 
     def _time_text(self) -> str:
         if self._run_start is None:

@@ -12,16 +12,15 @@ from rich.markup import escape
 from suite.common.checkpoints import WEIGHTS
 from suite.common.relative_path import relative_path
 from suite.common.typed import as_typed
-from suite.control import caches
+from suite.control.clearing import clear_caches, open_reasons
 from suite.control.command import Command
 from suite.control.hosts.agents import Agents
 from suite.control.progress import Progress
+from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
-from suite.control.watch import RunStatus
-from suite.plan.jobs import Job
-from suite.plan.resume import FINISHED, finished_status, going_on, restore_status, set_aside
+from suite.plan.job import Job
+from suite.plan.resume import FINISHED, find_resume, finished_status, restore_status, set_aside
 from suite.preflight import doctor
-from workloads.api import Deviation, DeviationCode
 
 
 @dataclass(frozen=True)
@@ -129,46 +128,20 @@ def _run(job: Job, index: int, command: Command, agents: Agents | None) -> tuple
         command.show([f"unfinished attempt kept in {relative_path(set_aside(folder))}"])
     if agents is not None:
         agents.ready()
-    goes_on = going_on(job.run(index, cache_cleared=False), folder, command.warn)
-    if goes_on is not None:
-        (run, checkpoint), states = goes_on, None
+    resume = find_resume(job.run(index, cache_cleared=False), folder, command.warn)
+    if resume is not None:
+        (run, checkpoint), states = resume, None
     else:
-        is_cleared, states = _clear(job, command, agents)
+        is_cleared, states = clear_caches(job, command, agents)
         run, checkpoint = job.run(index, is_cleared), None
     if checkpoint is not None:
         command.show([f"resumed from {relative_path(checkpoint)}"])
     with Progress(run, f"{job.name}/run_{index}", command.console) as progress:
         links = agents.links if agents is not None else {}
-        reasons = functools.partial(_open_reasons, states)
+        reasons = functools.partial(open_reasons, states)
         supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint, reasons)
         status = supervisor.run()
     warnings = [f"division open: {reason}" for reason in supervisor.open_reasons]
     if supervisor.busy:
         warnings.append(f"busy machine: {', '.join(supervisor.busy)}")
     return EndedRun(job, index, status), warnings
-
-
-def _clear(job: Job, command: Command, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
-    """Clear the caches before a run that begins.
-
-    Returns:
-        Whether they are cleared, and the states of the data set's files. The states are None on several machines, where the
-        data are compared only after the clearing.
-    """
-    settings = job.template.settings
-    states = None
-    if agents is not None:
-        cleared, lines = agents.clear(job)
-    else:
-        cleared, line, states = caches.clear_and_watch(job.system, settings.dataset, settings.data_dir)
-        lines = [line] if line else []
-    for line in lines:
-        command.warn(line)
-    return cleared, states
-
-
-def _open_reasons(states: caches.DataStates | None) -> list[Deviation]:
-    """Return the reasons for division open that are known only when a run has ended."""
-    changed = states.find_change() if states is not None else ""
-    sentence = f"the data set changed during the run: {changed}"
-    return [Deviation(DeviationCode.DATA_CHANGED, detail=sentence)] if changed else []

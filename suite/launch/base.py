@@ -10,7 +10,7 @@ from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import Host, RunSpec
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
-from workloads.api import Place, Settings, Workload
+from workloads.api import Settings, WorkerContext, Workload
 
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
@@ -131,7 +131,7 @@ DEMO_SPIN_COUNT = 1_000
 has a core to itself, and nothing slower where one has not (benchmarks/busy_machine.py)."""
 
 
-def waiting_variables(run: RunSpec) -> dict[str, str]:
+def omp_spin_env(run: RunSpec) -> dict[str, str]:
     """libgomp's for a demo on CPU cores, which must bear other load; a reference run has its machine to itself.
 
     A user's own stand. Only for frameworks whose operators run on libgomp: PyTorch and MXNet, while TensorFlow has a pool of
@@ -177,14 +177,14 @@ def arithmetic_variables(run: RunSpec) -> dict[str, str]:
 
 
 def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
-    """The command of worker `process` of so many, which `place_from_environment` tells where it stands."""
-    place = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}
-    return Command(f"worker-{process}", (*WORKER, run_file), {**variables, **place})
+    """The command of worker `process` of so many, which `worker_context_from_env` tells where it stands."""
+    rank_env = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}
+    return Command(f"worker-{process}", (*WORKER, run_file), {**variables, **rank_env})
 
 
 def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """The commands of a framework whose worker holds every replica of a host."""
-    variables = {**thread_variables(run.settings.cores_per_device), **waiting_variables(run)}
+    variables = {**thread_variables(run.settings.cores_per_device), **omp_spin_env(run)}
     return [worker(rendezvous.hosts.index(host), len(rendezvous.hosts), run_file, variables)]
 
 
@@ -230,14 +230,19 @@ def needs_private_network(framework: Framework, run: RunSpec) -> bool:
     return framework.listens_everywhere(run.settings) and run.settings.nodes == 1 and not run.open_network
 
 
-def place_of(run: RunSpec, process: int, processes: int) -> Place:
-    """Where `process` of `processes` stands: replicas are dealt out in order, equally many to each process.
+def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContext:
+    """Return the context of a worker. Replicas are assigned in order, the same number to each worker.
 
-    Processes and replicas are numbered over all hosts, devices and cores on each host.
+    Ranks and replicas are numbered over all machines, devices and cores on each machine.
+
+    Args:
+        run: The run.
+        rank: Rank of the worker.
+        world_size: Number of workers of the run.
     """
     settings = run.settings
-    share = settings.devices // processes
-    replicas = range(process * share, (process + 1) * share)
+    share = settings.devices // world_size
+    replicas = range(rank * share, (rank + 1) * share)
     host = next(host for host in hosts_of(run) if replicas.start in host.replicas)
     assert replicas[-1] in host.replicas, "a process drives devices of one host"
     positions = [replica - host.replicas.start for replica in replicas]
@@ -249,20 +254,20 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
         devices = tuple("cpu" for _ in replicas)
     else:
         devices = tuple(f"cuda:{host.devices[position]}" for position in positions)
-    return Place(
-        process,
-        processes,
+    return WorkerContext(
+        rank,
+        world_size,
         replicas,
         settings.devices,
         devices,
         cores,
         settings.cores_per_device,
         host=host.name,
-        processes_of_host=len(host.replicas) // share,
+        local_world_size=len(host.replicas) // share,
     )
 
 
-def place_from_environment(run: RunSpec) -> Place:
-    """This worker's place, from the variables of its command (`worker`)."""
-    place = place_of(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    return replace(place, server=os.environ.get(SERVER_VARIABLE, ""))
+def worker_context_from_env(run: RunSpec) -> WorkerContext:
+    """Return the context of this worker process, from the environment variables that its command has."""
+    worker = worker_context_for(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    return replace(worker, server=os.environ.get(SERVER_VARIABLE, ""))

@@ -17,8 +17,8 @@ from suite.launch.base import (
     arithmetic_variables,
     malloc_variables,
     network_variables,
+    omp_spin_env,
     thread_variables,
-    waiting_variables,
     worker,
 )
 from suite.launch.hosts import Rendezvous
@@ -69,7 +69,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         servers = 1
     common = {
         **thread_variables(settings.cores_per_device),
-        **waiting_variables(run),
+        **omp_spin_env(run),
         **device_variables(run),
         **(store_variables(rendezvous, host, "worker", workers, servers) if servers else {}),
     }

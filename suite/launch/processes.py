@@ -1,6 +1,6 @@
-"""Looking at process trees, and ending them, so that nothing outlives a run. From /proc alone: agents use it too.
+"""Looks at trees of processes and ends them, so that nothing outlives a run.
 
-A process of another user (`environment.argv_prefix=[sudo,…]`) may not be ended; the others are ended all the same.
+A process of another user (`environment.argv_prefix=[sudo,…]`) may not be ended. The other processes are ended all the same.
 """
 
 from __future__ import annotations
@@ -9,114 +9,96 @@ import contextlib
 import os
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+
+import psutil
 
 from suite.launch.children import GRACE_SECONDS
 
-PROC = Path("/proc")
-LOOK_SECONDS = 0.05
-
-
-STOPPED_STATES = "Tt"
-"""States of proc(5): stopped by a signal, stopped by a debugger."""
-
-
-class _Process(NamedTuple):
-    parent: int
-    state: str
-    """The letter in proc(5): R, S, D, T, …"""
-    lives: bool
-    """It is no zombie."""
-    started: str
-    """When: tells it from a later process of the same id."""
+POLL_SECONDS = 0.05
+_STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def alive(pid: int) -> bool:
-    """True if the process exists and is no zombie."""
-    found = _look(pid)
-    return found is not None and found.lives
+    """Check whether the process exists and is not a zombie."""
+    return _status(pid) not in (None, *_ENDED)
 
 
 def is_stopped(pid: int) -> bool:
-    """Return True if a signal or a debugger has stopped the process."""
-    found = _look(pid)
-    return found is not None and found.state in STOPPED_STATES
+    """Check whether a signal or a debugger has stopped the process."""
+    return _status(pid) in _STOPPED
 
 
-def descendants(pid: int) -> list[int]:
-    """Ids of all processes below `pid` that exist, zombies left out."""
-    children = defaultdict(list)
-    for entry in os.listdir(PROC):
-        if entry.isdigit() and (found := _look(int(entry))) is not None:
-            children[found.parent].append((int(entry), found.lives))
-    members, parents = [], [pid]
-    while parents:
-        for child, lives in children[parents.pop()]:
-            parents.append(child)
-            members += [child] if lives else []
-    return members
+def _status(pid: int) -> str | None:
+    try:
+        return psutil.Process(pid).status()
+    except psutil.Error:
+        return None
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Return all processes below `pid`, without zombies."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [process for process in psutil.Process(pid).children(recursive=True) if _is_alive(process)]
+    return []
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Check whether the process has not ended. A later process with the same id is a different one."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() not in _ENDED
+    return False
 
 
 def end_trees(pids: Iterable[int]) -> None:
     """End the processes with these ids and all their descendants."""
-    members = {pid: _look(pid) for top in pids for pid in (top, *descendants(top))}
-
-    def left() -> list[int]:
-        looks = ((pid, _look(pid), first) for pid, first in members.items())
-        return [pid for pid, now, first in looks if now and first and now.lives and now.started == first.started]
-
-    _end(left)
+    members: list[psutil.Process] = []
+    for pid in pids:
+        members += descendants(pid)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            members.append(psutil.Process(pid))
+    _end(lambda: [process for process in members if _is_alive(process)])
 
 
 def end_descendants() -> None:
-    """End every process below this one, also what appears meanwhile."""
+    """End every process below this one, also those that start meanwhile."""
     _end(lambda: descendants(os.getpid()))
     reap(frozenset())
 
 
-def _end(left: Callable[[], list[int]]) -> None:
-    """Ask all to stop, wait GRACE_SECONDS, then kill what is left, and wait for that."""
-    _signal(left(), signal.SIGTERM)
-    _wait(left, GRACE_SECONDS)
+def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
+    """Terminate all, wait GRACE_SECONDS, then kill the rest and wait for that."""
+    _signal(remaining(), signal.SIGTERM)
+    _wait(remaining, GRACE_SECONDS)
     deadline = time.monotonic() + GRACE_SECONDS
-    while (stubborn := left()) and time.monotonic() < deadline:
+    while (stubborn := remaining()) and time.monotonic() < deadline:
         _signal(stubborn, signal.SIGKILL)
-        _wait(left, LOOK_SECONDS)
+        _wait(remaining, POLL_SECONDS)
 
 
 def reap(kept: frozenset[int]) -> None:
-    """Forget orphans that were adopted and have ended; those of `kept` are somebody's to wait for.
+    """Reap adopted orphans that have ended. Processes in `kept` are left to their owner, who waits for them.
 
-    Only the first thread's children are looked at: the kernel gives it all orphans, and what another started is that one's.
+    Only the children of the main thread are checked, which psutil does not list. The kernel gives all orphans to this thread,
+    and a process that another thread started belongs to that thread.
     """
     with contextlib.suppress(OSError):
-        text = (PROC / f"self/task/{os.getpid()}/children").read_text()
+        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
         for pid in map(int, text.split()):
             if pid not in kept and not alive(pid):
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
 
-def _wait(left: Callable[[], list[int]], seconds: float) -> None:
+def _wait(remaining: Callable[[], list[psutil.Process]], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while left() and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
+    while remaining() and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
 
 
-def _signal(pids: Iterable[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def _look(pid: int) -> _Process | None:
-    """proc(5): `pid (name) state ppid …`, the start time in field 22; the name may hold anything. None: it is gone."""
-    try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    state, parent, *others = text.rpartition(")")[2].split()
-    return _Process(int(parent), state, state not in "ZX", others[17])
+def _signal(processes: Iterable[psutil.Process], number: int) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            process.send_signal(number)

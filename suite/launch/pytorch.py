@@ -10,10 +10,10 @@ from suite.launch.base import (
     Framework,
     arithmetic_variables,
     malloc_variables,
+    omp_spin_env,
     server_commands,
     server_variables,
     thread_variables,
-    waiting_variables,
     worker,
 )
 from suite.launch.hosts import Rendezvous
@@ -33,7 +33,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     variables = {
         **thread_variables(run.settings.cores_per_device),
-        **waiting_variables(run),
+        **omp_spin_env(run),
         **malloc_variables(run, MALLOC_TUNABLES),
         **arithmetic_variables(run),
         **server_variables(run, rendezvous),

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import psutil
 
 from suite.machine import sysfiles, visible
-from workloads.api import Json
 
 T = TypeVar("T")
 
@@ -109,7 +108,7 @@ def gpus() -> list[Gpu]:
         return _of_each(library, ask)
 
 
-def hardware() -> dict[str, Json]:
+def hardware() -> dict[str, Any]:
     """CPU, memory and GPUs, for run.json. GPUs that do not answer are none: whoever wants to run on them has asked before."""
     listed: list[Gpu] = []
     with contextlib.suppress(ValueError):

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.compliance.check import RULESET, Verdict
+from suite.compliance.check import Verdict
 from suite.compliance.complaints import Complaint
+from suite.compliance.find_rules import RULESET
 from suite.compliance.rule_files import captured_messages, restricted_package_checker
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean

@@ -13,7 +13,7 @@ import psutil
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices
 from suite.machine.cgroups import Limits, limits
-from suite.plan.settings import Impossible
+from suite.plan.settings import UnsupportedError
 from workloads.api import Settings, Workload
 
 TAKEN = 2.0
@@ -46,7 +46,7 @@ def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
     return min((int(gpu["memory_bytes"]) for one in hardware for gpu in one.get("gpus", ())), default=0)
 
 
-class TooLarge(Impossible):
+class TooLarge(UnsupportedError):
     """A batch whose activations do not fit."""
 
     shown = "OOM"

@@ -271,7 +271,7 @@ def set_aside(folder: Path) -> Path:
     return folder.rename(place / f"{folder.name}-{number}")
 
 
-def going_on(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
+def find_resume(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
     """Return the run in `folder` as resumed from the newest valid checkpoint of its unfinished attempts, and the checkpoint.
 
     Returns None without a checkpoint. `say` receives the reason why a newer checkpoint is skipped. All but the last two

@@ -21,22 +21,22 @@ FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
 
 
-class Impossible(ValueError):
+class UnsupportedError(ValueError):
     """What this machine or this framework cannot do: no mistake of the user's. In a study a cell says so, and the rest runs."""
 
     shown = "–"
     """What stands in the cell."""
 
 
-class Missing(Impossible):
+class MissingResourceError(UnsupportedError):
     """What this machine lacks for a run that it could do with other settings."""
 
 
-Lacks = Callable[[Impossible], None]
+Lacks = Callable[[UnsupportedError], None]
 """Is told what the machines lack, and returns where planning is to go on with what they have."""
 
 
-def refuse(error: Impossible) -> None:
+def refuse(error: UnsupportedError) -> None:
     """Do not go on."""
     raise error
 
@@ -133,9 +133,9 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
 def _check_link(link: str, device: str, framework: Framework) -> None:
     """Raises Impossible for a way of exchanging data that the devices do not have."""
     if link == "no_p2p" and device == "cpu":
-        raise Impossible(f"link={link}: CPU cores have no links of their own; leave it out, or type device=cuda")
+        raise UnsupportedError(f"link={link}: CPU cores have no links of their own; leave it out, or type device=cuda")
     if link == "network" and framework.process_count(2, device) == 1:
-        raise Impossible(
+        raise UnsupportedError(
             f"link={link}: {framework.name} drives the devices of a machine from one process, and there is no network between "
             f"them; leave it out"
         )
@@ -158,12 +158,16 @@ def _precision(
         offered = [one for one in usable if all(allows.holds(one, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
-        raise Impossible(str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)))
+        raise UnsupportedError(
+            str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed))
+        )
     if device == "cpu" and precision in ("tf32", "fp16"):
-        raise Impossible(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
+        raise UnsupportedError(
+            f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda"
+        )
     if device == "cuda" and least < FIRST_WITH[precision]:
         have, needed = ("{}.{}".format(*one) for one in (least, FIRST_WITH[precision]))
-        raise Impossible(
+        raise UnsupportedError(
             f"precision={precision}: GPUs have it from compute capability {needed} on, {_where(hosts)} has one of {have}; "
             f"type precision=auto or fp32"
         )
@@ -244,9 +248,11 @@ def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: 
             if framework.name in registry.load_workload(name).asynchronous
         ]
         instead = f", or {' or '.join(offered)}" if offered else ""
-        raise Impossible(f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}")
+        raise UnsupportedError(
+            f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}"
+        )
     if config.nodes > 1:
-        raise Impossible("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
+        raise UnsupportedError("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
     if config.mode != "train":
         raise ValueError(f"update=async: mode={config.mode} makes no updates; type mode=train, or update=sync")
     if config.timing.each == "steps":
@@ -254,7 +260,7 @@ def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: 
             "update=async: a step is made by several workers at times of their own; type timing=stretch, or update=sync"
         )
     if precision == "fp16":
-        raise Impossible("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
+        raise UnsupportedError("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
 
 
 def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length: str) -> str:
@@ -286,19 +292,19 @@ def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
             f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
             f"(salloc -N{machines}), or leave nodes out for this machine alone"
         )
-        lacks(Missing(line))
+        lacks(MissingResourceError(line))
     if (error := uneven(count, machines)) is None:
         return config
     lacks(error)
     return replace(config, gpus=max(1, count // machines) * machines)
 
 
-def uneven(count: int, machines: int) -> Missing | None:
+def uneven(count: int, machines: int) -> MissingResourceError | None:
     """What is wrong with so many devices on so many machines, if they have not the same number each."""
     if count % machines == 0:
         return None
     fitting = max(1, count // machines) * machines
-    return Missing(
+    return MissingResourceError(
         f"nodes={machines} gpus={count}: every machine has the same number of devices; "
         f"type gpus={fitting} or another multiple of {machines}"
     )
@@ -328,13 +334,13 @@ def choose_device(
             else "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
             "for a small run without a data set type profile=demo"
         )
-        lacks(Missing(line))
+        lacks(MissingResourceError(line))
         return "cuda", config  # whatever else is said is about GPUs too
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)
         line = f"gpus={count}: {_where(hosts)} shows {len(visible)} GPU(s); type gpus={most} or less"
-        lacks(Missing(line))
+        lacks(MissingResourceError(line))
         config = replace(config, gpus=most)
     return "cuda" if use_cuda else "cpu", config
 
@@ -366,7 +372,7 @@ def cores_per_device(
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)"
         )
-        lacks(Missing(line))
+        lacks(MissingResourceError(line))
         fewer_devices = {"gpus": fitting} if fitting < config.gpus else {"oversubscribe": True}
         config = replace(config, **fewer_devices)
     return each, config
@@ -421,7 +427,7 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     else:
         size = int(number) * (devices_count if kind == "per_device" else 1)
     if size < devices_count:
-        raise Impossible(
+        raise UnsupportedError(
             f"batch={rule}: {size} sample(s) per step cannot be shared by {devices_count} devices; "
             f"type batch=global:{devices_count} or more"
         )

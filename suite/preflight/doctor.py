@@ -20,7 +20,7 @@ from suite.preflight import gpus as gpucheck
 from suite.preflight.findings import Finding, impossible, ok, warning
 
 if TYPE_CHECKING:
-    from suite.plan.jobs import Job
+    from suite.plan.job import Job
 
 MINIMUM_DISK_MB = 200
 """A run whose log cannot be written to its end is lost; below this it does not start (SUITE_MINIMUM_DISK_MB overrides)."""

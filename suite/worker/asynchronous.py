@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, Exchange, Json, Place, Trainer, TrainStats
+from workloads.api import Array, Batch, Exchange, Json, Trainer, TrainStats, WorkerContext
 
 _SUMS = ("steps", "loss", "samples", "data_bytes")
 
@@ -34,11 +34,11 @@ def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
 class Asynchronous:
     """What the loop of one worker does between two pulls, and what process 0 learns of the others."""
 
-    def __init__(self, trainer: Trainer, place: Place) -> None:
-        self.trainer, self.place = trainer, place
+    def __init__(self, trainer: Trainer, worker: WorkerContext) -> None:
+        self.trainer, self.worker = trainer, worker
         self.staleness: Counter[int] = Counter()
         """Of all updates, in process 0."""
-        self.updates = [0] * place.processes
+        self.updates = [0] * worker.world_size
         """Of each worker, in process 0."""
 
     @property
@@ -48,7 +48,7 @@ class Asynchronous:
 
     def until(self, stop_step: int, steps: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
         """Batches, each after a pull, until all workers together have made the updates of steps 0 … stop_step - 1."""
-        while self.exchange.pull() < stop_step * self.place.processes:
+        while self.exchange.pull() < stop_step * self.worker.world_size:
             batch = next(steps, None)
             if batch is None:
                 return
@@ -90,7 +90,7 @@ class Asynchronous:
     def clear(self) -> None:
         """Forget what was counted: those steps were to warm up."""
         self.staleness.clear()
-        self.updates = [0] * self.place.processes
+        self.updates = [0] * self.worker.world_size
 
     def statistics(self, seconds: float) -> dict[str, Json]:
         """For the log: updates of all and of each worker, in all and per second of `seconds`; staleness and its histogram."""

@@ -1,8 +1,4 @@
-"""When a run writes a checkpoint, and how it goes on from one (`checkpoint=…`, docs/checkpoints.md).
-
-All processes stop for one at the same step: after whole epochs, or where process 0's clock says so. It tells the others some
-steps ahead when to look at it next, so that no step waits for a question. Process 0 writes; the state is the same in all.
-"""
+"""Writes checkpoints of a run, and resumes a run from a checkpoint (`checkpoint=…`, docs/checkpoints.md)."""
 
 from __future__ import annotations
 
@@ -18,61 +14,82 @@ import numpy as np
 from suite.common import checkpoints
 from suite.common.checkpoints import Checkpoint
 from suite.common.runspec import RunSpec, labels_and_deviations
-from suite.worker.evaluation import alive
-from suite.worker.heartbeat import Heart
+from suite.worker.evaluation import keep_alive
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.runlog import LOG_BYTES, RunLog
 from workloads import files
-from workloads.api import Epochs, Json, Place, Trainer
+from workloads.api import Epochs, Json, Trainer, WorkerContext
 
-MOST_STEPS = 1_000_000
-"""Between two looks at the clock."""
+MAX_STEPS = 1_000_000
+"""Largest number of steps between two checks of the clock."""
 
 
-class Checkpoints:
-    """Of one process."""
+class CheckpointManager:
+    """Decides in each worker when to write a checkpoint, and writes it on rank 0.
 
-    def __init__(self, run: RunSpec, epochs: Epochs, trainer: Trainer, place: Place, log: RunLog, heart: Heart) -> None:
+    All workers stop for a checkpoint at the same step: after whole epochs, or when the clock of rank 0 says so. With a clock,
+    rank 0 broadcasts at each check how many steps later the next check is, so that no other step waits for a message. The
+    state of the model is the same in all workers. The file holds the state, the position in the data, and the log so far.
+    The controller keeps the newest two files. To resume, it moves the newest complete one into the folder of the new attempt
+    and names it in run.json (`continues`). Each worker then calls `restore` after `setup`.
+    """
+
+    def __init__(
+        self,
+        run: RunSpec,
+        epochs: Epochs,
+        trainer: Trainer,
+        worker: WorkerContext,
+        log: RunLog,
+        heartbeat: HeartbeatWriter,
+    ) -> None:
         self.run_spec, self.epochs = run, epochs
-        self.trainer, self.place, self.log, self.heart = trainer, place, log, heart
+        self.trainer, self.worker, self.log, self.heartbeat = trainer, worker, log, heartbeat
         every = run.checkpoint.partition(":")[2]
         self._seconds = 60.0 * int(every.removesuffix("min")) if every.endswith("min") else 0.0
         self._epochs = int(every) if every and not self._seconds else 0
         self._epochs_done = 0
-        """At the last look."""
-        self._begin(0)
+        """Epochs that were complete at the last check."""
+        self._start_count(0)
 
-    def _begin(self, step: int) -> None:
-        """Count from here."""
+    def _start_count(self, step: int) -> None:
+        """Count epochs and time from `step`."""
         self._epochs_done = self.epochs.of_step(step) if step else 0
-        self._written = self._looked = monotonic()
-        self._looked_step, self._look_step = step, step + 1
+        self._written = self._checked = monotonic()
+        self._checked_step, self._check_step = step, step + 1
 
-    def cut(self, stop_step: int) -> int:
-        """Where a stretch of steps that would end at `stop_step` is left, to look at the clock."""
-        return min(stop_step, self._look_step) if self._seconds else stop_step
+    def next_check_step(self, stop_step: int) -> int:
+        """Return the step at which steps that would end at `stop_step` are interrupted, to check the clock."""
+        return min(stop_step, self._check_step) if self._seconds else stop_step
 
-    def due(self, step: int) -> bool:
-        """Whether to write one now, with `step` steps done. By the clock it is a collective call."""
+    def should_save(self, step: int) -> bool:
+        """Check whether to write a checkpoint after `step` steps. With a clock, this is a collective call."""
         if self._epochs:
             before, self._epochs_done = self._epochs_done, self.epochs.of_step(step)
             return self._epochs_done // self._epochs > before // self._epochs
-        return bool(self._seconds) and step >= self._look_step and self._time_is_up(step)
+        return bool(self._seconds) and step >= self._check_step and self._time_is_up(step)
 
     def _time_is_up(self, step: int) -> bool:
         now = monotonic()
         left = self._seconds - (now - self._written)
-        step_seconds = (now - self._looked) / (step - self._looked_step)
-        steps = min(MOST_STEPS, max(1, math.ceil((left if left > 0 else self._seconds) / step_seconds)))
+        step_seconds = (now - self._checked) / (step - self._checked_step)
+        steps = min(MAX_STEPS, max(1, math.ceil((left if left > 0 else self._seconds) / step_seconds)))
         answer = self.trainer.broadcast(float(steps if left > 0 else -steps))
-        self._looked, self._looked_step, self._look_step = now, step, step + int(abs(answer))
+        self._checked, self._checked_step, self._check_step = now, step, step + int(abs(answer))
         self._written = self._written if answer > 0 else now
         return answer < 0
 
-    def write(self, step: int, known: Mapping[str, Json], contention: Mapping[str, Json]) -> None:
-        """Collective. `known`: what the loop goes on with; `contention`: this process's so far."""
+    def save(self, step: int, loop_state: Mapping[str, Json], contention: Mapping[str, Json]) -> None:
+        """Write a checkpoint. This is a collective call.
+
+        Args:
+            step: Steps that are done.
+            loop_state: State of the loop, which `restore` returns.
+            contention: Measurements of this worker's share of the machine so far.
+        """
         begin = perf_counter()
-        self.heart.beat(phase="checkpoint")
-        with alive(self.heart, self.run_spec.setup_watchdog_seconds):
+        self.heartbeat.update(phase="checkpoint")
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             own = np.frombuffer(json.dumps(contention).encode(), np.uint8)
             gathered = self.trainer.gather({"contention": own})
             if gathered is not None:
@@ -82,42 +99,56 @@ class Checkpoints:
                 checkpoint = Checkpoint(
                     step,
                     self.trainer.state(),
-                    {**known, "contention": of_all},
+                    {**loop_state, "contention": of_all},
                     self.log.written(),
                     files.read_bytes(metrics, LOG_BYTES) if metrics.exists() else b"",
                 )
                 written = _written(folder, checkpoint)
                 self.log.event("suite_checkpoint", {"seconds": round(perf_counter() - begin, 6), **written}, step=step)
-            self.trainer.broadcast(0.0)  # nobody waits for the others inside a step, where it would be timed
+            self.trainer.broadcast(0.0)  # without this, workers would wait for rank 0 inside a step, which is timed
 
-    def go_on(self) -> tuple[int, Mapping[str, Json]]:
-        """After `setup` of a run that continues another: load the trainer's state; (steps done, what the loop knew then)."""
-        earlier = checkpoints.read(_gone_on_from(self.run_spec))
+    def restore(self) -> tuple[int, Mapping[str, Json]]:
+        """Load the state of the trainer from the checkpoint of a resumed run. Called after `setup`.
+
+        Returns:
+            Steps that are done, and the state of the loop.
+        """
+        earlier = checkpoints.read(_resumed_from(self.run_spec))
         self.trainer.load_state(earlier.state)
-        self._begin(earlier.step)
+        self._start_count(earlier.step)
         return earlier.step, earlier.loop
+
+    def save_final_weights(self) -> None:
+        """Write weights.npz after the run, on rank 0, if `checkpoint.final` asks for it."""
+        if self.run_spec.checkpoint_final and self.worker.rank == 0:
+            checkpoints.write_arrays(Path(self.run_spec.folder) / checkpoints.WEIGHTS, self.trainer.weights())
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
-    """Its bytes, or why it could not be written: a run does not end of it, and the one before is there."""
+    """Write the file, and return its size, or the reason if it cannot be written. The run continues in both cases."""
     try:
         return {"bytes": checkpoints.write(folder, checkpoint)}
     except OSError as error:
         return {"bytes": 0, "failed": error.strerror or str(error)}
 
 
-def _gone_on_from(run: RunSpec) -> Path:
+def _resumed_from(run: RunSpec) -> Path:
+    """Return the file from which a run resumes."""
     return Path(run.folder) / str(run.continues["checkpoint"])
 
 
-def begun(run: RunSpec) -> Checkpoint:
-    """What a run that goes on has so far but the trainer's state; its log says what it has become: an open run, labelled so."""
-    earlier = checkpoints.read(_gone_on_from(run), with_state=False)
+def load_resumed_log(run: RunSpec) -> Checkpoint:
+    """Return the checkpoint of a resumed run without the state of the trainer.
+
+    The first lines of its log are updated, because a resumed run has its own labels and reasons for division open.
+    """
+    earlier = checkpoints.read(_resumed_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)
-    return replace(earlier, log=b"".join(_relabelled(line, run) for line in lines))
+    return replace(earlier, log=b"".join(_updated(line, run) for line in lines))
 
 
-def _relabelled(line: bytes, run: RunSpec) -> bytes:
+def _updated(line: bytes, run: RunSpec) -> bytes:
+    """Return a line of the log with the division, labels, and deviations of the resumed run."""
     prefix, _, text = line.partition(b" ")
     if b'"submission_division"' not in text and b'"suite_run"' not in text:
         return line

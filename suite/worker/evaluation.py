@@ -1,4 +1,4 @@
-"""One evaluation: predict on the device, measure beside it, gather, score; signs of life all the while."""
+"""Evaluates a model: predicts on the devices, measures samples in threads, gathers the results, and computes the metrics."""
 
 from __future__ import annotations
 
@@ -10,58 +10,63 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from suite.worker.heartbeat import INTERVAL_SECONDS, Heart
+from suite.worker.heartbeat import INTERVAL_SECONDS, HeartbeatWriter
 from workloads.api import Arrays, Data, Trainer, Workload
 
 
 def evaluate(
-    workload: Workload, trainer: Trainer, data: Data, heart: Heart, patience_seconds: float
+    workload: Workload, trainer: Trainer, data: Data, heartbeat: HeartbeatWriter, patience_seconds: float
 ) -> dict[str, float] | None:
-    """Metric name to value in process 0, None in the others. Every process calls it.
+    """Return the value of each metric on rank 0, and None on the other ranks. Every worker calls this.
 
-    `patience_seconds`: for so long scoring, and in the other processes waiting for it, counts as progress.
+    Args:
+        workload: The workload, which measures samples and computes the metrics.
+        trainer: The trainer, which predicts.
+        data: The source of evaluation batches.
+        heartbeat: The heartbeat of this worker.
+        patience_seconds: Time for which gathering and scoring count as progress.
     """
-    local = merge(measured(workload, trainer, data, heart))
-    with alive(heart, patience_seconds):
+    local = merge(measured(workload, trainer, data, heartbeat))
+    with keep_alive(heartbeat, patience_seconds):
         gathered = trainer.gather(local)
     if gathered is None:
         return None
-    with alive(heart, patience_seconds):
+    with keep_alive(heartbeat, patience_seconds):
         return workload.score(merge(gathered))
 
 
-def measured(workload: Workload, trainer: Trainer, data: Data, heart: Heart) -> Iterator[Arrays]:
-    """Results of each evaluation batch, in order, whether threads measure them beside the device or not."""
+def measured(workload: Workload, trainer: Trainer, data: Data, heartbeat: HeartbeatWriter) -> Iterator[Arrays]:
+    """Yield the results of each evaluation batch, in order. Threads measure them during the next predictions."""
     outputs = trainer.predict(data.evaluation())
     if not workload.measure_threads:
         for batch, output in outputs:
-            heart.beat()
+            heartbeat.update()
             yield workload.measure(batch, output)
         return
     with ThreadPoolExecutor(workload.measure_threads, "measure") as pool:
         waiting: deque[Future[Arrays]] = deque()
         for batch, output in outputs:
-            heart.beat()
+            heartbeat.update()
             waiting.append(pool.submit(workload.measure, batch, output))
             if len(waiting) > workload.measure_threads:  # bounds the memory of outputs
                 yield waiting.popleft().result()
         for result in waiting:
-            heart.beat()
+            heartbeat.update()
             yield result.result()
 
 
 @contextlib.contextmanager
-def alive(heart: Heart, patience_seconds: float) -> Iterator[None]:
-    """Beats for up to `patience_seconds` while the block runs: it is one long call that cannot beat itself."""
+def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[None]:
+    """Update the heartbeat for up to `patience_seconds` while the block runs, because the block is one long call."""
     ended = threading.Event()
 
-    def beat() -> None:
+    def update() -> None:
         for _ in range(int(patience_seconds / INTERVAL_SECONDS)):
             if ended.wait(INTERVAL_SECONDS):
                 return
-            heart.beat()
+            heartbeat.update()
 
-    thread = threading.Thread(target=beat, name="alive", daemon=True)
+    thread = threading.Thread(target=update, name="keep-alive", daemon=True)
     thread.start()
     try:
         yield
@@ -71,6 +76,6 @@ def alive(heart: Heart, patience_seconds: float) -> Iterator[None]:
 
 
 def merge(parts: Iterable[Arrays]) -> dict[str, np.ndarray]:
-    """Per-sample arrays of many batches or processes, joined along the first axis."""
+    """Return the per-sample arrays of several batches or workers, joined along the first axis."""
     kept = [part for part in parts if part]
     return {name: np.concatenate([part[name] for part in kept]) for name in (kept[0] if kept else {})}

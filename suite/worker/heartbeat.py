@@ -1,4 +1,4 @@
-"""What each worker tells the controller while it runs: a small JSON file, replaced at most twice a second."""
+"""The heartbeat of a worker: a small JSON file with its newest state, written by the worker and read by the controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from suite.common.run_folder import beat_path as beat_path
+from suite.common.run_folder import heartbeat_path as heartbeat_path
 from suite.common.runspec import write_atomically
 from workloads import files
 from workloads.api import Json
@@ -21,8 +21,8 @@ STACK_SIGNAL = signal.SIGUSR2
 
 
 @dataclass
-class Beat:
-    """The newest state of one worker."""
+class WorkerStatus:
+    """The newest state of one worker, as its heartbeat file holds it."""
 
     process: int
     pid: int
@@ -30,44 +30,56 @@ class Beat:
     """`start`, `setup`, `open data`, `train`, `evaluate`, `done`."""
     step: int = 0
     count: int = 0
-    """Rises with every sign of progress, also where `step` stands still (evaluation batches)."""
+    """Number of updates. It also rises while `step` does not change, such as during an evaluation."""
     samples: int = 0
     elapsed_seconds: float | None = None
-    """Time of the run by its clock, since `run_start`; None before."""
+    """Time since `run_start`; None before it."""
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
-    """From `run_start` to `run_stop`: `suite.machine.contention.Contention.end`; empty before."""
+    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`); empty before `run_stop`."""
     code_digest: str = ""
     """Digest of the code that the worker imported; empty before the trainer is loaded."""
     code_root: str = ""
     """Folder of the checkout, or of the installed packages, that the worker imported."""
     status: str = ""
-    """Set once, at the end: a status of `status.json`."""
+    """Empty until the worker has finished, then a status of `status.json`."""
     reason: str = ""
     code: str = ""
     """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
 
 
-class Heart:
-    """The worker's side: `beat()` is cheap enough to call at every step."""
+class HeartbeatWriter:
+    """Writes the heartbeat of a worker, with which the controller watches it.
+
+    The protocol between the controller and the workers has three files in the folder of a run:
+
+    1. The controller writes run.json, then starts the workers. Everything that a worker needs is in this file.
+    2. Each worker calls `update` at every step. The heartbeat file is replaced at most twice per second, and at once when the
+       phase changes. Its `count` rises with each call. If `count` does not rise for the watchdog time, the run is `hung`.
+    3. A worker ends with `finish`, as the last thing that it writes. A worker that disappears without `finish` has died.
+    4. The controller (`RunMonitor`) reads the heartbeats ten times per second. It decides which process failed first, ends
+       the other processes (`Supervisor`), and writes status.json.
+
+    On another machine, the agent copies the heartbeats to the controller. Nothing else about the protocol is different.
+    """
 
     def __init__(self, folder: Path, process: int) -> None:
-        self._path = beat_path(folder, process)
-        self.state = Beat(process, os.getpid())
+        self._path = heartbeat_path(folder, process)
+        self.state = WorkerStatus(process, os.getpid())
         self._written = 0.0
         self._run_start: float | None = None
         self.write()
 
     def start_clock(self, elapsed_seconds: float = 0.0) -> None:
-        """Count the time of the run from now on. A resumed run begins with the time since its `run_start`."""
+        """Start the clock of the run. A resumed run begins with the time since its `run_start`."""
         self._run_start = time.monotonic() - elapsed_seconds
 
     def elapsed_seconds(self) -> float | None:
         """Return the time since `run_start`, or None before it."""
         return None if self._run_start is None else time.monotonic() - self._run_start
 
-    def beat(self, **changes: object) -> None:
-        """Note progress; a change of phase is written at once, everything else at most twice a second."""
+    def update(self, **changes: object) -> None:
+        """Record progress. A change of the phase is written at once, any other change at most twice per second."""
         changed_phase = changes.get("phase", self.state.phase) != self.state.phase
         for name, value in changes.items():
             setattr(self.state, name, value)
@@ -76,20 +88,28 @@ class Heart:
             self.write()
 
     def finish(self, status: str, reason: str = "", code: str = "") -> None:
+        """Write how the worker ended. This is the last update.
+
+        Args:
+            status: A status of `status.json`.
+            reason: One line of text.
+            code: Value of the `EndCode` that belongs to the reason.
+        """
         self.state.phase, self.state.status, self.state.reason, self.state.code = "done", status, reason, code
         self.write()
 
     def write(self) -> None:
+        """Write the file now."""
         self._written = time.monotonic()
         self.state.elapsed_seconds = self.elapsed_seconds()
         write_atomically(self._path, json.dumps(asdict(self.state)))
 
 
-def read_beat(folder: Path, process: int) -> Beat | None:
-    """The controller's side: the newest state of a worker, None before its first."""
+def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
+    """Return the newest state of a worker; None before its first heartbeat."""
     try:
-        value: Mapping[str, object] = files.read_json(beat_path(folder, process))
+        value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    names = {item.name for item in fields(Beat)}  # a worker of another checkout may write others
-    return Beat(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]
+    names = {item.name for item in fields(WorkerStatus)}  # a worker of another version may write further fields
+    return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

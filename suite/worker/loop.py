@@ -30,22 +30,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.common.checkpoints import WEIGHTS, write_arrays
 from suite.common.run_end import EndCode
 from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
-from suite.worker.checkpoints import Checkpoints
+from suite.worker.checkpoints import CheckpointManager
 from suite.worker.clock import ClockCheck
-from suite.worker.evaluation import alive, evaluate
-from suite.worker.heartbeat import Heart
+from suite.worker.evaluation import evaluate, keep_alive
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, Diverged, Json, Place, Trainer, TrainStats, Workload
+from workloads.api import Batch, Data, Diverged, Json, Trainer, TrainStats, WorkerContext, Workload
 
 
 @dataclass(frozen=True)
@@ -86,28 +85,30 @@ class Loop:
         run: RunSpec,
         workload: Workload,
         trainer: Trainer,
-        place: Place,
+        worker: WorkerContext,
         log: RunLog,
         metrics: JsonLines,
-        heart: Heart,
+        heartbeat: HeartbeatWriter,
     ) -> None:
         self.run_spec = run
         self.settings = run.settings
         self.workload = workload
         self.trainer = trainer
-        self.place = place
+        self.worker = worker
         self.log = log
         self.metrics = metrics
-        self.heart = heart
+        self.heartbeat = heartbeat
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
-        self.contention = Contention(place.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
+        self.contention = Contention(worker.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
         self.step_times = StepTimes()
-        self.asynchronous = Asynchronous(trainer, place) if run.settings.asynchronous else None
-        self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0
+        self.asynchronous = Asynchronous(trainer, worker) if run.settings.asynchronous else None
+        self.straggler_seconds = (
+            run.settings.straggler_ms / 1e3 if worker.num_replicas - 1 in worker.replica_ids else 0.0
+        )
         self.train_seconds = 0.0
-        self.checkpoints = Checkpoints(run, workload.epochs, trainer, place, log, heart)
+        self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
         self.clock_check = ClockCheck()
         self.started = False
         """Whether the log has a `run_start`."""
@@ -118,7 +119,7 @@ class Loop:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
         try:
             if self.run_spec.continues:
-                self._go_on()
+                self._resume()
             else:
                 self._begin()
             outcome = self._train_to_stop()
@@ -140,17 +141,17 @@ class Loop:
             self.log.end("init_stop")
             self._start_clock()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """From the checkpoint; what is set up stands in the log already."""
         self.started = True
         self.clock_check.begin()
-        self.heart.start_clock(self.log.seconds_since("run_start"))
+        self.heartbeat.start_clock(self.log.seconds_since("run_start"))
         self._build()
-        self.position, known = self.checkpoints.go_on()
+        self.position, known = self.checkpoints.restore()
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
         self.scores, self.train_seconds = known["scores"], known["train_seconds"]
-        self.heart.beat(step=self.position, samples=known["samples"])
-        self.contention.begin(known["contention"][self.place.process])
+        self.heartbeat.update(step=self.position, samples=known["samples"])
+        self.contention.begin(known["contention"][self.worker.rank])
         stopped_ms = self.run_spec.continues["stopped_ms"]
         idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
         self.log.event("suite_continued", idle, step=self.position)
@@ -158,26 +159,26 @@ class Loop:
     def _start_clock(self) -> None:
         self.contention.begin()
         self.log.start("run_start")
-        self.heart.start_clock()
+        self.heartbeat.start_clock()
         self.clock_check.begin()
         self.started = True
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
         figures = self.contention.end()
-        self.heart.state.contention = figures and figures | self._fewer_threads()
-        self.heart.write()
+        self.heartbeat.state.contention = figures and figures | self._fewer_threads()
+        self.heartbeat.write()
 
     def _fewer_threads(self) -> dict[str, Json]:
         """How many threads a device has, where those are fewer than its cores because others use some of them."""
         threads, chosen = self.trainer.threads_per_device, self.settings.threads_per_device == "auto"
-        return {"threads_per_device": threads} if chosen and threads < self.place.cores_per_device else {}
+        return {"threads_per_device": threads} if chosen and threads < self.worker.cores_per_device else {}
 
     def _build(self) -> None:
-        self.heart.beat(phase="setup")
+        self.heartbeat.update(phase="setup")
         # Where setup is timed, compiling at the first step costs the same, so nothing is warmed up.
         warm_up = not self.workload.round.setup_is_timed
-        self.trainer.beat = self.heart.beat
+        self.trainer.beat = self.heartbeat.update
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
 
     def _setup(self) -> None:
@@ -190,8 +191,8 @@ class Loop:
             self.log.event("suite_gradients", named)
 
     def _train_to_stop(self) -> Outcome:
-        self.heart.beat(phase="open data")
-        data = self.workload.open_data(self.place, self.settings.seed)
+        self.heartbeat.update(phase="open data")
+        data = self.workload.open_data(self.worker, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
         limit = untimed + self.stop.limit_steps
         with contextlib.closing(data), self.trainer.staged(self._batches(data, limit)) as batches:
@@ -218,8 +219,7 @@ class Loop:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self.clock_check.check()
         self._stop_clock(status="success" if reached else "aborted")
-        if self.run_spec.checkpoint_final and self.place.process == 0:
-            write_arrays(Path(self.run_spec.folder) / WEIGHTS, self.trainer.weights())
+        self.checkpoints.save_final_weights()
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps{self._quality_text()}")
         return Outcome("success")
@@ -232,7 +232,7 @@ class Loop:
 
     def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
         if self.asynchronous is not None:  # one worker may have to make the updates of all
-            return own_batches(data.train(0, count * self.place.processes))
+            return own_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
@@ -283,7 +283,7 @@ class Loop:
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """A stretch of steps, which is left where it may be time for a checkpoint."""
         while first_step < stop_step:
-            stop = self.checkpoints.cut(stop_step)
+            stop = self.checkpoints.next_check_step(stop_step)
             self._stretch(steps, first_step, stop)
             if stop < stop_step:
                 self._checkpoint(stop)
@@ -291,14 +291,14 @@ class Loop:
 
     def _checkpoint(self, step: int) -> None:
         """Write one, where it is due, after `step` steps."""
-        if self.checkpoints.due(step):
+        if self.checkpoints.should_save(step):
             block = {**vars(self.block), "counts": dict(self.block.counts)}
             known = {"block": block, "scores": self.scores, "train_seconds": self.train_seconds}
-            self.checkpoints.write(step, {**known, "samples": self.heart.state.samples}, self.contention.end())
+            self.checkpoints.save(step, {**known, "samples": self.heartbeat.state.samples}, self.contention.end())
 
     def _stretch(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """Steps of whatever kind the mode asks for; returns when the devices are done."""
-        self.heart.beat(phase="train")
+        self.heartbeat.update(phase="train")
         begin = time.perf_counter()
         if self.asynchronous is not None:
             stats = self._updates(self.asynchronous, steps, first_step, stop_step)
@@ -313,7 +313,7 @@ class Loop:
         before, count = self.block.loss_steps, stop_step - first_step
         self.block.loss = (self.block.loss * before + stats.loss * count) / (before + count) if before else stats.loss
         self.block.loss_steps = before + count
-        self.heart.beat(loss=stats.loss)
+        self.heartbeat.update(loss=stats.loss)
 
     def _updates(
         self, asynchronous: Asynchronous, steps: Iterator[list[Batch]], first_step: int, stop_step: int
@@ -322,13 +322,13 @@ class Loop:
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
         own = (self.block.samples - samples, self.block.data_bytes - data_bytes)
-        with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
             of_all = asynchronous.meet(stats, *own)
         if of_all is None:
             return stats
         stats, own_samples, own_bytes = of_all
         self.block.samples = samples + own_samples
-        self.block.data_bytes = data_bytes + own_bytes // self.place.processes
+        self.block.data_bytes = data_bytes + own_bytes // self.worker.world_size
         return stats
 
     def _steps_of_mode(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
@@ -354,24 +354,24 @@ class Loop:
             self.block.samples += batch[0].samples_global
             self.block.counts.update(batch[0].counts_global)
             self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
-            self.heart.beat(step=step, samples=self.heart.state.samples + batch[0].samples_global)
+            self.heartbeat.update(step=step, samples=self.heartbeat.state.samples + batch[0].samples_global)
             if self.straggler_seconds:
                 self.trainer.wait()
                 time.sleep(self.straggler_seconds)
             yield batch
 
     def _evaluate(self, data: Data, epoch: int) -> bool:
-        self.heart.beat(phase="evaluate")
+        self.heartbeat.update(phase="evaluate")
         self.log.start("eval_start", epoch_num=self._epoch_num(epoch))
         begin = time.perf_counter()
-        scores = evaluate(self.workload, self.trainer, data, self.heart, self.run_spec.setup_watchdog_seconds)
+        scores = evaluate(self.workload, self.trainer, data, self.heartbeat, self.run_spec.setup_watchdog_seconds)
         self.scores = scores or {}
         if scores is not None and (missing := [name for name in self.settings.targets if name not in scores]):
             raise ValueError(
                 f"score() gave {', '.join(scores) or 'nothing'}; there is a target for {', '.join(missing)}"
             )
         met = scores is not None and self.workload.met(scores)
-        with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = self.workload.logged_quality(self.scores) if self.scores else None
@@ -389,15 +389,15 @@ class Loop:
             "data_wait_seconds": round(block.data_wait_seconds, 9),
         }
         stats: dict[str, Json] = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
-        stats["data_bytes"] = block.data_bytes * self.place.processes
+        stats["data_bytes"] = block.data_bytes * self.worker.world_size
         others = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
         stats |= {
             **({"rates": rates} if rates else {}),
             **({"scores": others} if others and self.settings.targets else {}),
         }
         self.log.event("tracked_stats", stats, step=block.stop_step)
-        if self.place.process == 0:
-            elapsed_seconds = self.heart.elapsed_seconds()
+        if self.worker.rank == 0:
+            elapsed_seconds = self.heartbeat.elapsed_seconds()
             self.metrics.write(
                 {
                     "block": block.number,

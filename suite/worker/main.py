@@ -15,21 +15,19 @@ from suite.launch.children import die_with_parent
 if __name__ == "__main__":
     die_with_parent()  # before imports that take long: a parent that ends during them would leave it behind
 
-from suite.common.plugin_errors import location_of
-from suite.common.registry import load_trainer, load_workload, packages_of
-from suite.common.run_end import EndCode
+from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
-from suite.launch.base import place_from_environment, thread_variables
+from suite.launch.base import thread_variables, worker_context_from_env
 from suite.launch.private_network import check_network
-from suite.machine import disks
 from suite.machine.near import near
-from suite.worker.checkpoints import begun
-from suite.worker.heartbeat import STACK_SIGNAL, Heart
-from suite.worker.loop import Loop, code_of, one_line
+from suite.worker.checkpoints import load_resumed_log
+from suite.worker.failure import end_of, status_of
+from suite.worker.heartbeat import STACK_SIGNAL, HeartbeatWriter
+from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.threads import with_threads
-from workloads.api import Place
+from workloads.api import WorkerContext
 
 
 def redirect_output(path: Path) -> None:
@@ -40,98 +38,68 @@ def redirect_output(path: Path) -> None:
     os.close(descriptor)
 
 
-def pin(place: Place) -> None:
+def pin(worker: WorkerContext) -> None:
     """Keep this process on its cores and the numerical libraries at that many threads, or near its GPUs; before any framework
     is imported."""
-    gpus = [int(device.partition(":")[2]) for device in place.devices if device.startswith("cuda:")]
+    gpus = [int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")]
     if gpus and (cores := near(gpus)):
         os.sched_setaffinity(0, cores)
-    if place.cores:
-        os.sched_setaffinity(0, place.cores)
-        os.environ.update(thread_variables(place.threads_per_device))
+    if worker.cores:
+        os.sched_setaffinity(0, worker.cores)
+        os.environ.update(thread_variables(worker.threads_per_device))
 
 
-_OUT_OF_MEMORY = (
-    "out of memory",
-    "can't allocate memory",
-    "cannot allocate memory",
-    "memory allocation failed",
-    "oom when allocating",
-    "bad_alloc",
-)
-
-
-def status_of(error: BaseException) -> str:
-    """`oom` or `failed`, told from the exception's type and text: each framework has its own."""
-    text = f"{type(error).__name__}: {error}".lower()
-    if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
-        return "oom"
-    return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
-
-
-def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error and one line: the exception, the line of code that raised it, and a full disk."""
-    location = ""
-    if status_of(error) == "failed":
-        location = location_of(error, packages_of(run.settings.workload, run.settings.framework))
-    where = f", at {location}" if location else ""
-    full = disks.full(run.folder, run.settings.data_dir)
-    if full:
-        return EndCode.DISK_FULL, f"{one_line(error)}{where}; {full}"
-    return code_of(error), f"{one_line(error)}{where}"
-
-
-def work(run: RunSpec, place: Place, heart: Heart) -> None:
+def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
     """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
     folder = Path(run.folder)
-    first = place.process == 0
+    first = worker.rank == 0
     log_path = folder / f"result_{run.run_index}.txt" if first else None
     trainer = None
     if log_path is not None and run.continues:
-        earlier = begun(run)
+        earlier = load_resumed_log(run)
         log_path.write_bytes(earlier.log)
         (folder / "metrics.jsonl").write_bytes(earlier.metrics)
     with RunLog(log_path, append=bool(run.continues)) as log:
         try:
             workload = load_workload(run.settings.workload)(run.settings, run.facts)
-            trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
-            code = _report_code(run, heart)
+            trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, worker)
+            code = _report_code(run, heartbeat)
             run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
-            outcome = Loop(run, workload, trainer, place, log, metrics, heart).run()
-            _report_code(run, heart)  # it may have changed, and further modules are loaded
-            heart.finish(outcome.status, outcome.reason)
+            outcome = Loop(run, workload, trainer, worker, log, metrics, heartbeat).run()
+            _report_code(run, heartbeat)  # it may have changed, and further modules are loaded
+            heartbeat.finish(outcome.status, outcome.reason)
         finally:
-            if trainer is not None and heart.state.status:
+            if trainer is not None and heartbeat.state.status:
                 trainer.close()
 
 
-def _report_code(run: RunSpec, heart: Heart) -> str:
+def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
     """Tell the controller which code this process has imported. Returns its digest."""
     code = loaded_code(run.settings.workload, run.settings.framework)
-    heart.state.code_digest, heart.state.code_root = code.digest, code.root
+    heartbeat.state.code_digest, heartbeat.state.code_root = code.digest, code.root
     return code.digest
 
 
 def main() -> int:
     """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
     run = read_run(Path(sys.argv[1])).seen_by_workers()
-    place = with_threads(place_from_environment(run), run.settings)
-    redirect_output(Path(run.folder) / f"worker-{place.process}.log")
+    worker = with_threads(worker_context_from_env(run), run.settings)
+    redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
-    pin(place)
-    heart = Heart(Path(run.folder), place.process)
+    pin(worker)
+    heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
-        work(run, place, heart)
+        work(run, worker, heartbeat)
     except Exception as error:
         with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
             traceback.print_exc()
             sys.stderr.flush()
-        if not heart.state.status:  # last: who reads it may look into the text log
+        if not heartbeat.state.status:  # last: who reads it may look into the text log
             code, reason = end_of(error, run)
-            heart.finish(status_of(error), reason, code.value)
+            heartbeat.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone
     return 0
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from suite.common.registry import load_framework
 from suite.machine.cpu_load import cores_taken
-from workloads.api import Place, Settings
+from workloads.api import Settings, WorkerContext
 
 
-def with_threads(place: Place, settings: Settings) -> Place:
+def with_threads(worker: WorkerContext, settings: Settings) -> WorkerContext:
     """The place with the number that was typed, or where that is `auto` with one for each core that is there for the run.
 
     Where operators give each thread an equal share, one core that another process uses too halves the rate of all of them; on
@@ -19,11 +19,11 @@ def with_threads(place: Place, settings: Settings) -> Place:
     share cores, servers (`update=async`, MXNet on several devices), several machines.
     """
     if settings.threads_per_device != "auto":
-        return replace(place, threads=int(settings.threads_per_device))
-    alone = not (settings.oversubscribe or settings.asynchronous or place.server) and settings.nodes == 1
-    if settings.device != "cpu" or place.cores_per_device == 1 or settings.profile != "demo" or not alone:
-        return place
+        return replace(worker, threads=int(settings.threads_per_device))
+    alone = not (settings.oversubscribe or settings.asynchronous or worker.server) and settings.nodes == 1
+    if settings.device != "cpu" or worker.cores_per_device == 1 or settings.profile != "demo" or not alone:
+        return worker
     if not load_framework(settings.framework).equal_shares:
-        return place
-    left = (len(place.cores) - cores_taken(place.cores)) // len(place.replicas)
-    return replace(place, threads=max(1, min(place.cores_per_device, left)))
+        return worker
+    left = (len(worker.cores) - cores_taken(worker.cores)) // len(worker.replica_ids)
+    return replace(worker, threads=max(1, min(worker.cores_per_device, left)))

@@ -52,7 +52,7 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
 
     monkeypatch.setattr(runs, "load_workload", lambda name: workload)
     monkeypatch.setattr(runs, "load_trainer", lambda name, framework: trainer)
-    monkeypatch.setattr(runs, "place_from_environment", lambda run: None)
+    monkeypatch.setattr(runs, "worker_context_from_env", lambda run: None)
     settings = (SimpleNamespace(workload="x", size_bytes=size * GIB) for size in (3, 1))
     assert [why.step_ms(SimpleNamespace(facts=None, settings=one)) for one in settings] == [
         {"step_ms": 3.0, "peak_gib": 3.0},

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from suite.common.registry import load_framework
+from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from tests.helpers import PROJECT
 
@@ -73,5 +74,5 @@ def test_each_benchmark_starts_as_its_first_lines_say(tmp_path):
 
 @pytest.mark.framework
 def test_those_of_pytorch_start_in_its_environment(tmp_path):
-    environment = resolve({"name": "auto"}, load_framework("pytorch").environments["cpu"])
+    environment = resolve(EnvironmentConfig(), load_framework("pytorch").environments["cpu"])
     assert started(NEED_PYTORCH, environment.command(), tmp_path) == {}

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import read_run
-from suite.launch.base import place_from_environment
+from suite.launch.base import worker_context_from_env
 from testing.null_counts import counts, reset, summed
 
 STEPS = 4
@@ -40,7 +40,7 @@ def probed(folder):
     """Of a step and of an evaluation batch: counts, and the lines that waited, as PyTorch itself sees them."""
     run = read_run(folder / "run.json").seen_by_workers()
     workload = load_workload(run.settings.workload)(run.settings, run.facts)
-    place = place_from_environment(run)
+    place = worker_context_from_env(run)
     trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
     waits = collections.Counter()
 

@@ -51,7 +51,7 @@ def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
     assert only(topology["gpus"])["capability"] == "9.0"
     assert "null device" in null.suite("report", "logs").stdout
     for typed in (["compare", "logs"], ["package", "logs", "out", "--submitter", "x", "--system", "y"]):
-        assert "computes nothing" in null.suite(*typed, exits=2).stderr
+        assert "does not compute" in null.suite(*typed, exits=2).stderr
 
 
 def test_too_little_memory_is_filed_as_oom(null, demo_data):

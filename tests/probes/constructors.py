@@ -49,10 +49,10 @@ def of_pytorch(constructors):
     """Values of the largest tensor, on the CPU and on CUDA."""
     import torch
 
-    from tests.probes.pytorch_step import Watch
+    from tests.probes.pytorch_step import RunMonitor
 
     def largest(call):
-        with Watch() as watch:
+        with RunMonitor() as watch:
             call()
         return max((made.numel() for *_, made in watch.calls if isinstance(made, torch.Tensor)), default=0)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from suite.common.registry import load_trainer
 from tests.probes.gradients import of_pytorch
-from workloads.api import Place
+from workloads.api import WorkerContext
 
 SYNTHETIC = {"resnet50": "testing.synthetic_resnet", "ssd": "testing.synthetic_ssd"}
 STEPS = 10
@@ -34,7 +34,7 @@ def place_here(devices=None):
     process, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     devices = devices or processes
     replicas = range(process, process + 1) if processes > 1 else range(devices)
-    return Place(process, processes, replicas, devices, ("cpu",) * len(replicas))
+    return WorkerContext(process, processes, replicas, devices, ("cpu",) * len(replicas))
 
 
 def batches(module, workload, case, replicas):
@@ -51,14 +51,14 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests` of the state after setup without and with
     warm-up, after the steps, and after load_state(state()); `traces`, if counted.
     """
-    module, place = importlib.import_module(SYNTHETIC[name]), place_here(devices)
+    module, worker = importlib.import_module(SYNTHETIC[name]), place_here(devices)
     workload = module.workload(case, framework, devices, compile)
-    trainer = load_trainer(name, framework)(workload, place)
+    trainer = load_trainer(name, framework)(workload, worker)
     weights, digests = module.weights(workload), []
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
         digests.append(digest(trainer.state()))
-    steps = batches(module, workload, case, place.replicas)[:most]
+    steps = batches(module, workload, case, worker.replica_ids)[:most]
     initial = trainer.state()
     trainer.load_state({**initial, **module.statistics(workload)})
     seen = [outputs for _, outputs in trainer.predict([steps[0]])]

@@ -31,17 +31,17 @@ def pooled(side):
     shapes = [one.shape[2:] for one in maps]
     cells = mx.nd.array(np.concatenate([one.reshape(2, 5, -1).transpose(0, 2, 1) for one in maps], 1))
     gradient = mx.nd.array(wanted.reshape(80, 5, -1).transpose(0, 2, 1))
-    limit, found = regions.VALUES_MOST, {}
+    limit, found = regions.MAX_VALUES, {}
     for name, kind, most in (
         ("", regions.BySamples, limit),
         ("parts/", regions.BySamples, 20 * side * side * cells.shape[0] * cells.shape[1]),
         ("operator/", regions.ByOperator, limit),
     ):
-        regions.VALUES_MOST = most
+        regions.MAX_VALUES = most
         pool = kind(shapes, synthetic.STRIDES, box, level, side, mx.cpu())
         values = pool(cells).asnumpy().transpose(0, 2, 1).reshape(wanted.shape)
         back = np.split(pool.back(gradient).asnumpy().transpose(0, 2, 1), np.cumsum([h * w for h, w in shapes])[:-1], 2)
         found |= {f"{name}values": values, f"{name}gradients": np.concatenate([one.ravel() for one in back])}
         found[f"{name}matrices"] = np.array(len(getattr(pool, "matrices", ())))
-    regions.VALUES_MOST = limit
+    regions.MAX_VALUES = limit
     return found

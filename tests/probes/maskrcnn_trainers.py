@@ -79,7 +79,7 @@ def shared(framework, case, devices=2):
     `digests`, of each local replica's parameters, after three steps.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, devices)
-    replicas = trainer.place.replicas
+    replicas = trainer.worker.replica_ids
     found = {}
     for name, empty in (("full", False), ("empty", True)):
         batches = [synthetic.batch(workload, 0, replica, empty) for replica in replicas]

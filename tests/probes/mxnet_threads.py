@@ -11,7 +11,7 @@ import types
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Place
+from workloads.api import WorkerContext
 from workloads.frameworks.mxnet.trainer import MXNetTrainer
 
 
@@ -34,7 +34,7 @@ def added(call):
 def main():
     mx.nd.zeros((1,)).wait_to_read()  # starts the engine
     if "trainer" in sys.argv:
-        Bare(types.SimpleNamespace(settings=None), Place(0, 1, range(1), 1, ("cpu",)))
+        Bare(types.SimpleNamespace(settings=None), WorkerContext(0, 1, range(1), 1, ("cpu",)))
     array = np.ones((1024, 1024), np.float32)
     copy = added(lambda: mx.nd.array(array))
     given = mx.nd.from_numpy(array)

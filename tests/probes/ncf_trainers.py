@@ -13,7 +13,7 @@ import numpy as np
 from suite.common.registry import load_trainer
 from testing import synthetic_ncf as synthetic
 from tests.probes.image_trainers import digest, place_here, under
-from workloads.api import Diverged, Place
+from workloads.api import Diverged, WorkerContext
 
 PIECE = 300
 """Of a batch, in samples: so small that there are many."""
@@ -30,15 +30,15 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
     """
     with tempfile.TemporaryDirectory() as folder, in_pieces("tensorflow") if compiled else contextlib.nullcontext():
         # The data set is not there until setup is over: nothing of it can be read before the clock of rules v0.7.
-        prepared, place = Path(folder) / "prepared", place_here(devices)
+        prepared, worker = Path(folder) / "prepared", place_here(devices)
         workload = synthetic.workload(prepared, framework, devices, precision, data_dir=str(Path(folder) / "data"))
-        trainer = load_trainer("ncf", framework)(workload, place)
+        trainer = load_trainer("ncf", framework)(workload, worker)
         weights, digests = list(workload.initial_weights(7)), []
         for warm_up in (False, True):
             trainer.setup(weights, warm_up)
             digests.append(digest(trainer.state()))
         (Path(folder) / "data").symlink_to(prepared)
-        data = workload.open_data(place, 7)
+        data = workload.open_data(worker, 7)
         predicted = list(itertools.islice(trainer.predict(data.evaluation()), 2))
         steps = list(data.train(0, workload.steps_per_epoch + 2))
         forward = trainer.forward(steps[:1]).loss
@@ -56,8 +56,8 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
             "forward": forward, "losses": losses, "mlp_user": state["mlp_user"], "digests": digests,
             "traces": getattr(trainer, "traces", -1), "diverges": diverges(trainer, weights, steps),
         }  # fmt: skip
-        if place.processes > 1:
-            found |= exchanged(trainer, place.process)
+        if worker.world_size > 1:
+            found |= exchanged(trainer, worker.rank)
         data.close()
         trainer.close()
     return found
@@ -92,12 +92,12 @@ def exchanged(trainer, process):
 
 def summed_by_table():
     """PyTorch's flat gradient of a step, summed over processes `at_once` and `by_table`, as on GPUs."""
-    place, found = place_here(), {}
+    worker, found = place_here(), {}
     with tempfile.TemporaryDirectory() as folder:
-        workload = synthetic.workload(Path(folder), "pytorch", place.processes)
-        trainer = load_trainer("ncf", "pytorch")(workload, place)
+        workload = synthetic.workload(Path(folder), "pytorch", worker.world_size)
+        trainer = load_trainer("ncf", "pytorch")(workload, worker)
         trainer.setup(list(workload.initial_weights(7)), False)
-        data = workload.open_data(place, 7)
+        data = workload.open_data(worker, 7)
         (batch,) = next(data.train(0, 1))
         for name, by_table in (("at_once", False), ("by_table", True)):
             trainer.sums_by_table = by_table
@@ -124,10 +124,10 @@ def on_cores(cores):
                 return super()._differentiate(piece)
 
         workload = synthetic.workload(Path(folder), cores_per_device=cores, batch_size_global=4 * PIECE)
-        place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
-        trainer = Watched(workload, place)
+        worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
+        trainer = Watched(workload, worker)
         trainer.setup(workload.initial_weights(1), warm_up=False)
-        data = workload.open_data(place, 1)
+        data = workload.open_data(worker, 1)
         trainer.train(data.train(0, 3), 0)
         logits = next(trainer.predict(data.evaluation()))[1]["logits"]
         data.close()

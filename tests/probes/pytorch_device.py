@@ -10,15 +10,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from benchmarks.gpu import runs, why
 from suite.common.registry import load_trainer
 from testing import synthetic_transformer
-from tests.probes.pytorch_step import Watch
+from tests.probes.pytorch_step import RunMonitor
 from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, SKIPPING, VARIANTS, skipping
-from workloads.api import ParameterRule, Place
+from workloads.api import ParameterRule, WorkerContext
 from workloads.frameworks.pytorch import regions
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.rules import RegionRules
 
-ALONE = Place(0, 1, range(1), 1, ("cpu",))
+ALONE = WorkerContext(0, 1, range(1), 1, ("cpu",))
 
 
 def copies(optimizer):
@@ -33,7 +33,7 @@ def copies(optimizer):
         made = build_optimizer(parameters, lambda name: rules.get(name, ParameterRule()), settings)
         scaler = LossScaler(settings.loss_scaling, torch.device("cuda"))
         gradients = [parameter.grad for parameter in made.parameters.values()]
-        with Watch() as watch:
+        with RunMonitor() as watch:
             overflow = scaler.unscale(gradients)
             clip(gradients, settings.clip_norm)
             made.step(0.1, overflow)
@@ -65,7 +65,7 @@ def regions_copies():
             "keys": made((images, 2), dtype=torch.int64),
         }
         anchors = [made(cells, 4) for _ in range(levels)]
-        with Watch() as watch:
+        with RunMonitor() as watch:
             found = on_gpu.learned(
                 made(images, levels * cells), made(images, levels * cells, 4), anchors, batch, chosen
             )
@@ -95,7 +95,7 @@ def transformer_copies():
             found.pinned = True
             return found
 
-        with Watch() as watch, mock.patch.object(torch.Tensor, "pin_memory", pinned):
+        with RunMonitor() as watch, mock.patch.object(torch.Tensor, "pin_memory", pinned):
             found = trainer.loss(batch)
     assert found.device.type == "cuda"
     return waiting(watch), sum(is_copy(name, (*given, made)) for name, given, _, made in watch.calls)
@@ -137,7 +137,7 @@ def peaks():
             max_memory_allocated=lambda: memory["peak"],
             reset_peak_memory_stats=lambda: memory.update(peak=0),
         ),
-        mock.patch.object(runs, "place_from_environment"),
+        mock.patch.object(runs, "worker_context_from_env"),
         mock.patch.multiple(runs, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made),
     ):
         for size in (3 << 30, 1 << 30):

@@ -11,7 +11,7 @@ from tests.probes.image_trainers import SYNTHETIC, place_here
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
 
 
-class Watch(TorchDispatchMode):
+class RunMonitor(TorchDispatchMode):
     """Keeps every operator called with its arguments and its result."""
 
     def __init__(self):
@@ -33,7 +33,7 @@ def step(workload, precision):
     trainer = load_trainer(workload, "pytorch")(made, place_here())
     trainer.setup(synthetic.weights(made).items(), warm_up=False)
     batch = synthetic.batch(made, 0)
-    with Watch() as watch:
+    with RunMonitor() as watch:
         trainer.step(batch, 0.1)
     trainer.close()
     convolutions = [(*arguments[:2], found) for name, arguments, _, found in watch.calls if name == "aten::convolution"]

@@ -9,7 +9,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 from tests.probes.gradients import of_pytorch as gradients  # noqa: F401 - of its adapter
 from tests.probes.image_trainers import place_here
-from tests.probes.pytorch_step import WAITS, Watch
+from tests.probes.pytorch_step import WAITS, RunMonitor
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tokens
 from workloads.frameworks.pytorch.model import ModelTrainer
@@ -83,7 +83,7 @@ def traces(trainer):
 
 def waits(trainer, batches):
     """Names of the operators of one step that read a value of the device."""
-    with Watch() as watch:
+    with RunMonitor() as watch:
         trainer.step(batches[0], 0.1)
     assert len(watch.calls) > 20
     return [name for name, *_ in watch.calls if name in WAITS]
@@ -94,7 +94,7 @@ def reduced(*cases):
     place, found = place_here(), {}
     for case in cases:
         sizes = []
-        workload = synthetic_updates.Updates(*case.split("-"), place.processes)
+        workload = synthetic_updates.Updates(*case.split("-"), place.world_size)
         trainer = LinearTrainer(workload, place)
         trainer.setup(workload.initial_weights(1), warm_up=False)
 
@@ -103,7 +103,7 @@ def reduced(*cases):
             return allreduce_hook(None, bucket)
 
         trainer.distributed.register_comm_hook(None, count)
-        trainer.step(workload.batch(0, place.process), 0.1)
+        trainer.step(workload.batch(0, place.rank), 0.1)
         found[case] = sum(sizes)
     return found
 
@@ -113,8 +113,8 @@ def dropout():
     warm-up are the `same`.
     """
     place = place_here()
-    workload = Tokens(place.processes)
-    trainer, steps, found = TokensTrainer(workload, place), workload.steps(place.replicas), []
+    workload = Tokens(place.world_size)
+    trainer, steps, found = TokensTrainer(workload, place), workload.steps(place.replica_ids), []
     trainer.dropout = 0.5
     for warm_up in (True, False):
         trainer.setup(workload.initial_weights(1), warm_up)

@@ -23,8 +23,8 @@ def adapter(framework):
 def states(module, place, case):
     """One case of synthetic_updates.py."""
     optimizer, variant, *compiled = case.split("-")
-    workload = Updates(optimizer, variant, place.replicas_total, "on" if compiled else "off")
-    trainer, steps = module.LinearTrainer(workload, place), workload.steps(place.replicas)
+    workload = Updates(optimizer, variant, place.num_replicas, "on" if compiled else "off")
+    trainer, steps = module.LinearTrainer(workload, place), workload.steps(place.replica_ids)
     overflow, half = synthetic_updates.OVERFLOW, synthetic_updates.STEPS // 2
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
@@ -52,8 +52,8 @@ def updates(framework, devices, *cases):
 
 def compute(module, place, changes):
     """One variant of synthetic_tokens.py."""
-    workload = Tokens(place.replicas_total, **changes)
-    trainer, steps = module.TokensTrainer(workload, place), workload.steps(place.replicas)
+    workload = Tokens(place.num_replicas, **changes)
+    trainer, steps = module.TokensTrainer(workload, place), workload.steps(place.replica_ids)
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
     before = trainer.state()
@@ -133,5 +133,5 @@ def waits(framework, devices, *cases):
         workload = Updates(*case.split("-"), devices)
         trainer = module.LinearTrainer(workload, place)
         trainer.setup(workload.initial_weights(1))
-        found[case] = module.waits(trainer, workload.steps(place.replicas)[0])
+        found[case] = module.waits(trainer, workload.steps(place.replica_ids)[0])
     return found

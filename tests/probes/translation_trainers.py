@@ -58,7 +58,7 @@ def trained(name, framework, case):
 
 def followed(trainer):
     """Losses of the steps, and the state after them."""
-    steps = [[batch(trainer.workload, step, one) for one in trainer.place.replicas] for step in range(STEPS)]
+    steps = [[batch(trainer.workload, step, one) for one in trainer.worker.replica_ids] for step in range(STEPS)]
     return np.array([trainer.train([step], number).loss for number, step in enumerate(steps)]), trainer.state()
 
 

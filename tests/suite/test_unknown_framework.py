@@ -30,7 +30,7 @@ EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "tensorboard is
 """Its library is an extra."""
 STEPS = [
     (("report", "LOGS"), 0, "Quartz Framework"),
-    (("report", "LOGS", "--html", "OUT"), 0, "toy · quartz · 1 device"),
+    (("report", "LOGS", "--html", "OUT"), 0, "with Quartz Framework"),
     (("compare", "LOGS", "--to-logs", "LOGS"), 2, "both sides are the same results"),
     (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework
     (("export", "tensorboard", "LOGS", "--output", "OUT"), *EXPORTS),

@@ -72,8 +72,8 @@ def test_what_is_no_json_is_a_value_error(tmp_path, content):
 
 
 OTHERWISE = {
-    "suite/agent/new_files.py": "what the agent's own workers write into its folder",
     "suite/launch/processes.py": "/proc",
+    "suite/agent/file_tailer.py": "what the agent's own workers write into its folder",
     "workloads/process_identity.py": "/proc",
     "suite/common/installed_copy.py": "metadata that pip wrote of this package",
     "suite/common/runspec.py": "writes over a file of its own on a full disk",
@@ -83,7 +83,7 @@ OTHERWISE = {
     "suite/environments/own_package.py": "the package's own setup.cfg and metadata",
     "suite/environments/plugin_install.py": "metadata that pip has just written",
     "suite/results/predict/epochs.py": "tables of the installed checker",
-    "suite/results/render/html/page.py": "templates of the package",
+    "suite/results/render/html/page_file.py": "templates of the package",
     "suite/worker/runlog.py": "the log that the same process writes",
     "workloads/common/text/sources.py": "codes that the same process has just learned",
     "workloads/frameworks/pytorch/gloo.py": "/proc",

@@ -31,7 +31,7 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
                     mx.nd.array(one, ctx=context, dtype=self.kind)
                     for one in (contribution(replica), self.workload.expected())
                 ]
-                for replica, context in zip(self.place.replicas, self.contexts, strict=True)
+                for replica, context in zip(self.worker.replica_ids, self.contexts, strict=True)
             ]
             self.wait()
 

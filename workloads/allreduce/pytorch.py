@@ -26,7 +26,7 @@ class AllReduceTrainer(TimedSums, PyTorchTrainer):
         self.open_device()
         kind = _TYPES[self.settings.precision]
         self.buffer = torch.zeros(self.workload.sizes[-1] // kind.itemsize, dtype=kind, device=self.device)
-        mine, expected = contribution(self.place.replicas[0]), self.workload.expected()
+        mine, expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
         self.mine, self.expected = (torch.from_numpy(one).to(self.device, kind) for one in (mine, expected))
 
     def fill(self, size: int, numbers: bool) -> None:

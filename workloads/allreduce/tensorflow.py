@@ -22,7 +22,7 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         """A period of what is summed; each size has warm-ups of its own, the first of which traces its function."""
         self.build()
         self.kind = _TYPES[self.settings.precision]
-        mine, expected = contribution(self.place.replicas[0]), self.workload.expected()
+        mine, expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
         self.mine, self.expected = (tf.cast(tf.constant(one), self.kind) for one in (mine, expected))
         self.zeros = tf.zeros([PERIOD], self.kind)
         self.size = 0

@@ -20,8 +20,8 @@ from workloads.api import (
     Defaults,
     Facts,
     Json,
-    Place,
     Settings,
+    WorkerContext,
     Workload,
     option,
 )
@@ -32,7 +32,7 @@ WARMUPS, TIMED = 5, 20
 """Steps of each size (nccl-tests' defaults: -w and -n)."""
 PERIOD = 64
 """Values after which a buffer repeats itself; the smallest buffer holds four periods of fp32."""
-MOST_EXACT = {"bf16": 256, "fp16": 2048}
+MAX_EXACT = {"bf16": 256, "fp16": 2048}
 """Devices up to which every sum of zeros and ones is a number of the type (8 and 11 bits of mantissa)."""
 BUFFERS = 4
 """Of the largest size that a device holds at once, at least: TensorFlow's operand, its pieces and their sums; MXNet's KVStore
@@ -105,7 +105,7 @@ class AllReduce(Workload):
             raise ValueError(
                 f"batch={settings.batch_rule}: the largest buffer, in bytes; type batch=global:{SMALLEST} or more"
             )
-        most = MOST_EXACT.get(settings.precision, settings.devices)
+        most = MAX_EXACT.get(settings.precision, settings.devices)
         if settings.devices > most:
             raise ValueError(
                 f"precision={settings.precision}: sums over more than {most} devices are not exact and could not be checked; "
@@ -145,8 +145,8 @@ class AllReduce(Workload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return iter(())
 
-    def open_data(self, place: Place, seed: int) -> Data:
-        return Steps(self, place)
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+        return Steps(self, worker)
 
     def expected(self) -> Array:
         """What a period of every device's buffer must hold after the sum, float32 (PERIOD,)."""
@@ -177,8 +177,8 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
 class Steps:
     """Steps in order, the same on every device; no data are read."""
 
-    def __init__(self, workload: AllReduce, place: Place) -> None:
-        self.workload, self.replicas = workload, len(place.replicas)
+    def __init__(self, workload: AllReduce, worker: WorkerContext) -> None:
+        self.workload, self.replicas = workload, len(worker.replica_ids)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """For each local replica which buffer is summed."""

@@ -1,7 +1,7 @@
 """What a workload and a trainer are: the only package that the runner and the plugins share.
 
 Nothing here imports a framework, Hydra or the runner. Words: a *process* is an operating-system process,
-a *replica* is one device that holds a copy of the model; `Place` says which replicas a process drives.
+a *replica* is one device that holds a copy of the model; `WorkerContext` says which replicas a process drives.
 """
 
 from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_each_once
@@ -23,7 +23,6 @@ from workloads.api.options import (
     options_as,
     untyped,
 )
-from workloads.api.place import Place
 from workloads.api.rounds import round_called
 from workloads.api.rules import Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
@@ -31,4 +30,5 @@ from workloads.api.settings import Defaults, LoggedSettings, Settings, field_nam
 from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats, check_finite
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
+from workloads.api.worker_context import WorkerContext
 from workloads.api.workload import Workload

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from workloads.api.data import ArraySpec, Batch
 from workloads.api.exchange import Exchange
-from workloads.api.place import Place
 from workloads.api.values import Array, Arrays
+from workloads.api.worker_context import WorkerContext
 from workloads.api.workload import Workload
 
 
@@ -58,17 +58,17 @@ class Trainer(ABC):
     exchange: Exchange | None = None
     """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         self.beat: Callable[[], object] = lambda: None
         """Tells the controller that `setup` goes on: all shapes together may take longer to compile than its patience."""
         self.workload = workload
         self.settings = workload.settings
-        self.place = place
+        self.worker = worker
 
     @property
     def threads_per_device(self) -> int:
         """Threads that compute a device's operators, on CPU cores."""
-        return self.place.threads_per_device
+        return self.worker.threads_per_device
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """The workload's, of the next shape to warm up."""

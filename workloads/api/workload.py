@@ -13,12 +13,12 @@ from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.options import NOT_OPTIONS, of_sets, options_as
-from workloads.api.place import Place
 from workloads.api.rules import Round, deviations
 from workloads.api.sets import Hyperparameter, SetFiles
 from workloads.api.settings import Defaults, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
+from workloads.api.worker_context import WorkerContext
 
 
 class Workload(ABC):
@@ -327,7 +327,7 @@ class Workload(ABC):
         """
 
     @abstractmethod
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         """Open the prepared data; called after `run_start`."""
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from workloads.api import Place, WorkloadOptions, option
+from workloads.api import WorkerContext, WorkloadOptions, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class DataThreadsOptions(WorkloadOptions):
     )
 
 
-def own_cores(place: Place) -> int:
+def own_cores(worker: WorkerContext) -> int:
     """The cores that the process is pinned to; where it is not, as beside a GPU, its share of those that it may use."""
     usable = len(os.sched_getaffinity(0))
-    return usable if place.cores else max(1, usable // (place.processes_of_host or place.processes))
+    return usable if worker.cores else max(1, usable // (worker.local_world_size or worker.world_size))

@@ -21,7 +21,7 @@ RPN_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
 """What deltas of x, y, width, height are multiplied by: of anchors (reference rpn.py)."""
 ROI_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
 """The same of regions (reference defaults.py, BBOX_REG_WEIGHTS)."""
-SIZE_DELTA_MOST = math.log(1000 / 16)
+MAX_SIZE_DELTA = math.log(1000 / 16)
 """Deltas of width and height are cut here before the exponential (reference box_coder.py)."""
 _LARGE = 1e6
 
@@ -73,7 +73,7 @@ def decode(
     of_size = references[..., 2:] - references[..., :2] + 1
     scaled = xp.nan_to_num(deltas, nan=0.0, posinf=_LARGE, neginf=-_LARGE) / factors
     middle = references[..., :2] + of_size / 2 + scaled[..., :2] * of_size
-    most = xp.asarray(SIZE_DELTA_MOST, deltas.dtype)
+    most = xp.asarray(MAX_SIZE_DELTA, deltas.dtype)
     half = xp.exp(xp.minimum(scaled[..., 2:], most)) * of_size / 2
     boxes: Boxes[Floating] = xp.concatenate([middle - half, middle + half - 1], axis=-1)
     return boxes

@@ -19,7 +19,7 @@ from types import ModuleType
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Batch, ParameterRule, Place
+from workloads.api import Array, Batch, ParameterRule, WorkerContext
 from workloads.common.arrays import Float32s, Int32s
 from workloads.frameworks.mxnet.graphs import Function, Graphs, Inputs, Part, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
@@ -36,7 +36,7 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3
 """1 / √β of RPN's smooth L1, β = 1/9 (reference modeling/rpn/loss.py), as MXNet's operator has it."""
-FIXED_SHAPES_MOST = 2
+MAX_FIXED_SHAPES = 2
 """A half that meets more sets of shapes plans its memory at every change, instead of once for each (a tenth faster)."""
 LOSSES = ("objectness", "rpn_box", "class", "box", "mask")
 Outputs = dict[str, list[mx.nd.NDArray]]
@@ -208,8 +208,8 @@ class MaskRCNNTrainer(ImageTrainer):
     workload: MaskRCNN
     model: Detector
 
-    def __init__(self, workload: MaskRCNN, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.rules = workload.region_rules
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
@@ -218,11 +218,11 @@ class MaskRCNNTrainer(ImageTrainer):
     def build(self) -> None:
         super().build()
         shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
-        self.graphs.fixed = shapes <= FIXED_SHAPES_MOST
+        self.graphs.fixed = shapes <= MAX_FIXED_SHAPES
         sampled = ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
         masks = ("mask_pooled", "mask_label")
         regions = ("pooled", *masks, "label", "weight", "delta", "own_delta", "mask")
-        few = shapes * slots <= FIXED_SHAPES_MOST
+        few = shapes * slots <= MAX_FIXED_SHAPES
         self.losses = self._part(("objectness", "rpn_delta", *sampled, *regions), self.model.losses, few)
         self.boxes = self._part(("pooled",), self.model.detected, fixed=False)
         self.masks = self._part(masks, self.model.shown, fixed=False)

@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Arrays, Batch, Place
+from workloads.api import Arrays, Batch, WorkerContext
 from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.linear import linear
@@ -176,8 +176,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
     workload: MaskRCNN
 
-    def __init__(self, workload: MaskRCNN, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.rules = workload.region_rules
         self.positives: on_gpu.Positives
         """Of the step that is computed."""

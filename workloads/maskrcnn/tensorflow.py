@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, Place
+from workloads.api import Array, Arrays, Batch, WorkerContext
 from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
 from workloads.frameworks.tensorflow.regions import bordered, pool, suppress
 from workloads.frameworks.tensorflow.variables import Tensors
@@ -176,8 +176,8 @@ class MaskRCNNTrainer(ImageTrainer):
     inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
     evaluation_inputs = ("image", "size")
 
-    def __init__(self, workload: MaskRCNN, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.parts_compiled, self.compiled = self.compiled, False  # XLA takes no function that calls the host
         assert self.updates.accumulation_steps == 1, "the host decides on whole batches"
         self.rules = workload.region_rules

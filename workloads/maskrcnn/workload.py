@@ -20,8 +20,8 @@ from workloads.api import (
     Json,
     LossScaling,
     ParameterRule,
-    Place,
     Settings,
+    WorkerContext,
 )
 from workloads.common.coco.workload import DetectionWorkload
 from workloads.common.images.counts import stream_steps
@@ -174,13 +174,13 @@ class MaskRCNN(DetectionWorkload):
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
 
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""
         from workloads.maskrcnn.input.data import SampleData
         from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 
         kind = SyntheticSampleData if self.settings.profile == "synthetic" else SampleData
-        return kind(self.settings, self.facts, place, seed)
+        return kind(self.settings, self.facts, worker, seed)
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         from workloads.maskrcnn import results

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Place, Settings, options_as
+from workloads.api import Array, Batch, Facts, Settings, WorkerContext, options_as
 from workloads.common.arrays import Int32s, mapped
 from workloads.common.cores import own_cores
 from workloads.common.data.prefetch import Prefetch
@@ -50,18 +50,18 @@ class NCFData:
     up.
     """
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        self.facts, self.place, self.seed = facts, place, seed
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+        self.facts, self.worker, self.seed = facts, worker, seed
         self.users, self.items = facts.sizes["users"], facts.sizes["items"]
         folder = Path(settings.data_dir)
         self.train_user = mapped(folder / "train_user.npy", "int32", facts.train_samples)
         self.train_item = mapped(folder / "train_item.npy", "int32", facts.train_samples)
         self.test_item = mapped(folder / "test_item.npy", "int32", self.users)
         self.samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.sharding = Sharding(self.samples_per_epoch, settings.batch_size_global, place)
+        self.sharding = Sharding(self.samples_per_epoch, settings.batch_size_global, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
-        self.users_per_batch = evaluation_users_per_batch(settings, self.users, place.replicas_total)
-        self.threads = options_as(NCFOptions, settings).data_threads or _threads(settings.device, place)
+        self.users_per_batch = evaluation_users_per_batch(settings, self.users, worker.num_replicas)
+        self.threads = options_as(NCFOptions, settings).data_threads or _threads(settings.device, worker)
         self.device_draws = device_draws(settings)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[Int32s, Int32s]] | None = None
@@ -71,7 +71,7 @@ class NCFData:
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """The batches of steps first_step … stop_step - 1, made on a background thread; may run across epochs."""
-        local_samples = self.sharding.padded(0) * len(self.place.replicas)
+        local_samples = self.sharding.padded(0) * len(self.worker.replica_ids)
         steps = max(1, BURST_SAMPLES // local_samples)
         prefetch = Prefetch(_in_bursts(self._steps(first_step, stop_step), steps), depth=max(2, steps))
         self._running.add(prefetch)
@@ -86,7 +86,7 @@ class NCFData:
             epoch = step // self.steps_per_epoch
             if order is None or step % self.steps_per_epoch == 0:
                 order = self.order(epoch)
-            yield [self._train_batch(step, replica, epoch, order) for replica in self.place.replicas]
+            yield [self._train_batch(step, replica, epoch, order) for replica in self.worker.replica_ids]
 
     def order(self, epoch: int) -> Permutation:
         """Of an epoch's samples."""
@@ -129,7 +129,9 @@ class NCFData:
     def positives(self) -> Positives:
         """The bitmap of training positives, built on first use by all cores of this process."""
         if self._positives is None:
-            self._positives = Positives(self.train_user, self.train_item, self.users, self.items, own_cores(self.place))
+            self._positives = Positives(
+                self.train_user, self.train_item, self.users, self.items, own_cores(self.worker)
+            )
         return self._positives
 
     # -- evaluation -----------------------------------------------------------------------------------------------
@@ -141,12 +143,12 @@ class NCFData:
         use.
         """
         tables = self._evaluation_tables()
-        size, replicas = self.users_per_batch, self.place.replicas_total
+        size, replicas = self.users_per_batch, self.worker.num_replicas
         for first in range(0, -(-self.users // replicas), size):
             counts = [max(0, min(size, len(range(r, self.users, replicas)) - first)) for r in range(replicas)]
             total = sum(counts)
             batches = []
-            for (users, items), replica in zip(tables, self.place.replicas, strict=True):
+            for (users, items), replica in zip(tables, self.worker.replica_ids, strict=True):
                 count = counts[replica]
                 if count == size:
                     user, item = users[first : first + size], items[first : first + size]
@@ -163,11 +165,11 @@ class NCFData:
         """(users (n,), candidates (n, 1000)) of each local replica."""
         if self._evaluation is None:
             tables = []
-            for replica in self.place.replicas:
-                users = np.arange(replica, self.users, self.place.replicas_total, dtype=np.int32)
+            for replica in self.worker.replica_ids:
+                users = np.arange(replica, self.users, self.worker.num_replicas, dtype=np.int32)
                 items = np.empty((len(users), EVALUATION_NEGATIVES + 1), np.int32)
                 items[:, 0] = self.test_item[users]
-                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], own_cores(self.place))
+                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], own_cores(self.worker))
                 tables.append((users, items))
             self._evaluation = tables
         return self._evaluation
@@ -216,6 +218,6 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
     return min(count, -(-users // replicas))
 
 
-def _threads(device: str, place: Place) -> int:
+def _threads(device: str, worker: WorkerContext) -> int:
     """Threads that make batches: one beside a CPU that trains, a few for a GPU, which takes far more samples."""
-    return 1 if device == "cpu" else min(8, own_cores(place))
+    return 1 if device == "cpu" else min(8, own_cores(worker))

@@ -105,7 +105,7 @@ class NCFTrainer(ModelTrainer):
     def piece_size(self, samples: int, training: bool) -> int:
         """Equal parts of at most CPU_PIECE for each core; on a GPU of at most a global batch."""
         on_cpu = self.contexts[0].device_type == "cpu"
-        most = CPU_PIECE * self.place.cores_per_device if on_cpu else self.settings.batch_size_global
+        most = CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.batch_size_global
         return math.ceil(samples / math.ceil(samples / most))
 
     def divisor(self, batch: Batch) -> float:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Arrays, Batch, GradientTraffic, Place
+from workloads.api import Arrays, Batch, GradientTraffic, WorkerContext
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
@@ -80,18 +80,18 @@ class NCFTrainer(ModelTrainer):
     workload: NCF
     model: NeuMF
 
-    def __init__(self, workload: NCF, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: NCF, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         sizes, model = workload.facts.sizes, self.settings.model
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"
         # These threads take the pieces that are left, so none is spared where others use a core.
         chosen = self.settings.threads_per_device == "auto"
-        threads = place.cores_per_device if chosen else place.threads_per_device
+        threads = worker.cores_per_device if chosen else worker.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
-        self.sums_by_table = not on_cpu and place.processes > 1
+        self.sums_by_table = not on_cpu and worker.world_size > 1
         """Sums over GPUs begin while other tables' gradients are added up. On cores it would take them from that."""
         self.sampler: Sampler | None = None
         """Where the device draws the samples, from the first step on."""
@@ -147,7 +147,7 @@ class NCFTrainer(ModelTrainer):
         if self.sampler is None:
             assert self.workload.data is not None, "batches come from opened data"
             self.sampler = Sampler.of(self.workload.data, self.device)
-        return self.sampler(**arrays, count=-(-batch.samples_global // self.place.replicas_total))
+        return self.sampler(**arrays, count=-(-batch.samples_global // self.worker.num_replicas))
 
     def loss(self, batch: Batch) -> Tensor:
         arrays = self.arrays(batch)
@@ -178,7 +178,7 @@ class NCFTrainer(ModelTrainer):
                 group, self.side_by_side.map(self._differentiate, group), under_way if last else None
             ):
                 total += loss
-        if self.place.processes > 1 and not self.sums_by_table:
+        if self.worker.world_size > 1 and not self.sums_by_table:
             dist.all_reduce(self.gradient)
         for work in under_way:
             work.wait()

@@ -28,7 +28,7 @@ from workloads.files import detect_encoding, open_stream
 
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
-MOST_BYTES = 2 << 30
+MAX_BYTES = 2 << 30
 """Of a ratings file in a zip. ML-20M's has 0.5 GB."""
 ROWS_PER_CHUNK = 2_000_000
 _HEAD_BYTES = 4096
@@ -153,9 +153,9 @@ def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
     if not members:
         raise ValueError(f"{source}: the zip holds no ratings file (looked for {', '.join(MEMBERS)})")
     member = min(members, key=lambda info: (info.filename.count("/"), info.filename))
-    if member.file_size > MOST_BYTES:  # no more is read than a zip says
+    if member.file_size > MAX_BYTES:  # no more is read than a zip says
         raise ValueError(
-            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, {MOST_BYTES:,} are the most; "
+            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, {MAX_BYTES:,} are the most; "
             f"unpack it and name the file, if it is one"
         )
     return member

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workloads.api import Batch, Facts, Place, Settings, steps_of
+from workloads.api import Batch, Facts, Settings, WorkerContext, steps_of
 from workloads.common.randomness import bits, integers, stream
 from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
 
@@ -16,10 +16,10 @@ SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
 class Sharding:
     """Which positions of a step each replica computes."""
 
-    def __init__(self, samples_per_epoch: int, batch_size_global: int, place: Place) -> None:
+    def __init__(self, samples_per_epoch: int, batch_size_global: int, worker: WorkerContext) -> None:
         self.samples_per_epoch = samples_per_epoch
         self.batch_size_global = batch_size_global
-        self.place = place
+        self.worker = worker
         self.steps_per_epoch = steps_of(samples_per_epoch, batch_size_global)
 
     def size(self, step: int) -> int:
@@ -29,7 +29,7 @@ class Sharding:
 
     def padded(self, step: int) -> int:
         """Samples per replica, padding included."""
-        return -(-self.size(step) // self.place.replicas_total)
+        return -(-self.size(step) // self.worker.num_replicas)
 
     def positions(self, step: int, replica: int) -> range:
         """Positions within the epoch of one replica's samples; may be empty in a short last step."""
@@ -43,10 +43,10 @@ class SyntheticNCFData:
 
     BATCHES = 4
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        self.place = place
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+        self.worker = worker
         samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.sharding = Sharding(samples_per_epoch, settings.batch_size_global, place)
+        self.sharding = Sharding(samples_per_epoch, settings.batch_size_global, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         size = self.sharding.padded(0)
         self.batches = []
@@ -65,7 +65,7 @@ class SyntheticNCFData:
         for step in range(first_step, stop_step):
             total, padded = self.sharding.size(step), self.sharding.padded(step)
             batches = []
-            for replica in self.place.replicas:
+            for replica in self.worker.replica_ids:
                 real = len(self.sharding.positions(step, replica))
                 arrays = {name: array[:padded] for name, array in self.batches[(step + replica) % self.BATCHES].items()}
                 if real < padded:

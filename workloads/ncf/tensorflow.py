@@ -12,7 +12,7 @@ import math
 
 import tensorflow as tf
 
-from workloads.api import Place, Workload
+from workloads.api import WorkerContext, Workload
 from workloads.frameworks.tensorflow.model import ModelTrainer, Part
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 from workloads.ncf import weights as neumf
@@ -31,13 +31,13 @@ class NCFTrainer(ModelTrainer):
     inputs = ("user", "item", "label", "weight")
     evaluation_inputs = ("user", "item")
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         sizes, model = workload.facts.sizes, self.settings.model
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         self.compiled = self.on_gpu or sum(map(math.prod, self.shapes.values())) >= XLA_PARAMETERS
-        self.piece = CPU_PIECE * place.cores_per_device if self.compiled and not self.on_gpu else None
+        self.piece = CPU_PIECE * worker.cores_per_device if self.compiled and not self.on_gpu else None
 
     def build_model(self) -> Model:
         return Model(self.shapes)

@@ -18,8 +18,8 @@ from workloads.api import (
     Facts,
     Json,
     OptimizerSettings,
-    Place,
     Settings,
+    WorkerContext,
     Workload,
 )
 from workloads.ncf import sampling, weights
@@ -117,11 +117,11 @@ class NCF(Workload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         """Open the arrays; evaluation negatives are drawn at the first evaluation, never stored beside the data."""
         if self.settings.profile == "synthetic":
-            return SyntheticNCFData(self.settings, self.facts, place, seed)
-        self.data = NCFData(self.settings, self.facts, place, seed)
+            return SyntheticNCFData(self.settings, self.facts, worker, seed)
+        self.data = NCFData(self.settings, self.facts, worker, seed)
         return self.data
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:

@@ -15,8 +15,8 @@ from workloads.api import (
     Json,
     OptimizerSettings,
     ParameterRule,
-    Place,
     Settings,
+    WorkerContext,
 )
 from workloads.common import schedules
 from workloads.common.images.batches.classifier import ClassifierWorkload
@@ -145,11 +145,11 @@ class ResNet50(ClassifierWorkload):
         """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 
         kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData
-        return kind(self.settings, self.facts, place, seed)
+        return kind(self.settings, self.facts, worker, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
         values = self.options

@@ -21,7 +21,7 @@ from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 MINIMUM_IOU = (None, 0.1, 0.3, 0.5, 0.7, 0.9, -1.0)
 """Of each mode; None: no crop; -1: any overlap is above it."""
-MOST_ROUNDS = 1000
+MAX_ROUNDS = 1000
 """Then the image is not cropped: nothing but odd data under a rule without modes gets there."""
 LARGEST_SHAPE = 2.0
 """Width over height, in shares of the image, or the reverse."""
@@ -57,7 +57,7 @@ def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s
     accepted = np.tile(WHOLE, (len(images), 1))
     key = stream(seed, "detection crop", epoch)
     waiting = np.flatnonzero(uniform(bits(key, 0, images)) < rule.chance)
-    for number in range(1, MOST_ROUNDS + 1):
+    for number in range(1, MAX_ROUNDS + 1):
         if not waiting.size:
             break
         round_key = fold(key, number)

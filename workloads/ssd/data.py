@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from workloads.api import Array, Facts, Place, Settings
+from workloads.api import Array, Facts, Settings, WorkerContext
 from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s, UInt8s
 from workloads.common.coco import objects
 from workloads.common.images.jpeg import Reader
@@ -60,8 +60,8 @@ class DetectionData(ImageData):
 
     OPTIONS = SSDOptions
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        super().__init__(settings, facts, place, seed)
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+        super().__init__(settings, facts, worker, seed)
         self.rule = crops.CropRule.of(settings.model, int(settings.hyperparameters["max_samples"]))
         self.strengths = [float(strength) for strength in settings.model["jitter"]]
         self.priors = priors.build(settings.model)
@@ -121,12 +121,12 @@ class DetectionData(ImageData):
                 filling.replaced.add(slot)
                 filling.arrays["offset"][slot], filling.arrays["label"][slot] = offset[0], label[0]
 
-    def _make_image(self, out: UInt8s, drawn: Drawn, place: int, reader: Reader) -> None:
+    def _make_image(self, out: UInt8s, drawn: Drawn, index: int, reader: Reader) -> None:
         """Decode, crop, resize, mirror and jitter one image."""
-        left, top, width, height = drawn.pixels[place].tolist()
-        part = self.part(reader, int(drawn.images[place]), (left, top, width, height), out.shape[:2])
-        resize_smooth_into(part, out, bool(drawn.mirrored[place]))
-        colours.jitter(out, drawn.factors[place].tolist(), drawn.orders[place].tolist())
+        left, top, width, height = drawn.pixels[index].tolist()
+        part = self.part(reader, int(drawn.images[index]), (left, top, width, height), out.shape[:2])
+        resize_smooth_into(part, out, bool(drawn.mirrored[index]))
+        colours.jitter(out, drawn.factors[index].tolist(), drawn.orders[index].tolist())
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Numbers and sizes; those of image 0 where an image only fills the batch up."""

@@ -18,8 +18,8 @@ from workloads.api import (
     Facts,
     Json,
     ParameterRule,
-    Place,
     Settings,
+    WorkerContext,
     check_each_once,
 )
 from workloads.common import schedules
@@ -137,13 +137,13 @@ class SSD(DetectionWorkload):
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
 
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
         from workloads.ssd.data import DetectionData
         from workloads.ssd.synthetic import SyntheticDetectionData
 
         kind = SyntheticDetectionData if self.settings.profile == "synthetic" else DetectionData
-        return kind(self.settings, self.facts, place, seed)
+        return kind(self.settings, self.facts, worker, seed)
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.

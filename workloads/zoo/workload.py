@@ -17,8 +17,8 @@ from workloads.api import (
     Facts,
     Json,
     ParameterRule,
-    Place,
     Settings,
+    WorkerContext,
 )
 from workloads.common import dropout
 from workloads.common.images.batches.classifier import ClassifierWorkload
@@ -117,15 +117,15 @@ class Zoo(ClassifierWorkload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return layer_lists.initial_weights(self.network, seed)
 
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         from workloads.common import manifest
         from workloads.zoo import data
 
         if self.settings.profile == "synthetic":
-            return data.SyntheticZooData(self.settings, self.facts, place, seed)
+            return data.SyntheticZooData(self.settings, self.facts, worker, seed)
         prepared = manifest.read(Path(self.settings.data_dir))
         arrays = prepared is not None and prepared.options.get("form") == data.FORM
-        return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.facts, place, seed)
+        return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.facts, worker, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
         values, model = self.options, self.settings.model

@@ -22,7 +22,7 @@ class AllReduceTrainer(TimedSums, JaxTrainer):
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
         """A period of what is summed; each size has warm-ups of its own, the first of which compiles."""
         self.kind = np.dtype(_TYPES[self.settings.precision])
-        self.mine, self.expected = contribution(self.place.replicas[0]), self.workload.expected()
+        self.mine, self.expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
         self.collective = self.mapped(lambda array: jax.lax.psum(array, AXIS), (OWN,), OWN)
 
     def fill(self, size: int, numbers: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from suite_jax.optimizers import Values
 from suite_jax.text import Masks, TextTrainer, drawn, entropy, product
-from workloads.api import Array, Place
+from workloads.api import Array, WorkerContext
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
@@ -58,8 +58,8 @@ class Translator:
     def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
         """Embedded words (S, B, h) and their number (B,)."""
         ahead, back, *others = self.layers.encoder
-        x, place = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
-        mirrored = jnp.where(place < lengths, lengths - 1 - place, place)[..., None]
+        x, position = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
+        mirrored = jnp.where(position < lengths, lengths - 1 - position, position)[..., None]
         backward = self.run(back, jnp.take_along_axis(x, mirrored, 0))
         x = jnp.concatenate([self.run(ahead, x), jnp.take_along_axis(backward, mirrored, 0)], 2)
         for layer in others:
@@ -139,8 +139,8 @@ class GNMTTrainer(TextTrainer):
 
     workload: GNMT
 
-    def __init__(self, workload: GNMT, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: GNMT, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.layers = workload.network
         self.parameters = network.shapes(self.layers)
 
@@ -175,7 +175,7 @@ class GNMTTrainer(TextTrainer):
         return [np.zeros((rows, self.layers.hidden), np.float32) for _ in range(2 * len(self.layers.decoder))]
 
     def advanced(
-        self, weights: Values, memory: Memory, kept: list[jax.Array], tokens: jax.Array, place: jax.Array
+        self, weights: Values, memory: Memory, kept: list[jax.Array], tokens: jax.Array, position: jax.Array
     ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
         model, layers = Translator(self.layers, self.dtype, weights), self.layers.decoder
         hidden, cells = kept[: len(layers)], kept[len(layers) :]

@@ -137,7 +137,7 @@ class ImageTrainer(ModelTrainer):
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
         stats = super().train(steps, first_step)
-        if self.place.replicas_total > 1:
+        if self.worker.num_replicas > 1:
             self.moved = self._mean_statistics(self.moved)
         return stats
 

@@ -21,7 +21,7 @@ from suite_jax import regions
 from suite_jax.images import ImageTrainer, Layers, smooth_l1
 from suite_jax.model import words
 from suite_jax.optimizers import Values
-from workloads.api import Array, Arrays, Batch, ParameterRule, Place
+from workloads.api import Array, Arrays, Batch, ParameterRule, WorkerContext
 from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.regions import host, rois
 from workloads.maskrcnn.workload import MaskRCNN
@@ -137,8 +137,8 @@ class MaskRCNNTrainer(ImageTrainer):
     )  # fmt: skip
     evaluation_inputs = ("image", "size")
 
-    def __init__(self, workload: MaskRCNN, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         assert self.updates.accumulation_steps == 1, "proposals are limited for whole batches"
         layers = workload.network
         self.parameters = {**network.shapes(layers), **network.constants(layers)}

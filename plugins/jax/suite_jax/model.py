@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from suite_jax.optimizers import Optimizer, Values
 from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
-from workloads.api import Array, Arrays, Batch, GradientTraffic, ParameterRule, Place, Workload
+from workloads.api import Array, Arrays, Batch, GradientTraffic, ParameterRule, WorkerContext, Workload
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]
@@ -40,8 +40,8 @@ class ModelTrainer(JaxTrainer):
     statistics: Shapes = {}
     """Of what training moves without gradients (batch norm): each replica has its own."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         if getattr(workload.options, "compile", "auto") == "off":
             raise ValueError("workload.compile=off: JAX compiles every step; type workload.compile=auto")
         self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
@@ -104,7 +104,7 @@ class ModelTrainer(JaxTrainer):
     def _build(self) -> None:
         every = {name: self.parameter_rule(name) for name in self.parameters}
         rules = {name: rule for name, rule in every.items() if not rule.frozen}
-        self.optimizer = Optimizer(self.updates, rules, self.place.replicas_total)
+        self.optimizer = Optimizer(self.updates, rules, self.worker.num_replicas)
         state, batch = (SHARED, SHARED, OWN, OWN), (SHARED, OWN)
         self._step = self.mapped(self._train, (*state, *batch), state, donated=(0, 1, 2))
         self._backward = self.mapped(self._reduced, (*state, *batch), (SHARED, OWN, OWN))
@@ -186,7 +186,7 @@ class ModelTrainer(JaxTrainer):
             return (loss + more, jax.tree.map(jnp.add, sums, gradients), statistics), None
 
         loss, gradients, moved = self._over_pieces(add, (jnp.float32(0), zeros, _squeezed(moved)), batch)
-        if self.place.replicas_total > 1:
+        if self.worker.num_replicas > 1:
             flat, unravel = ravel_pytree(gradients)  # joined: each collective has its latency
             gradients = unravel(jax.lax.psum(flat, AXIS))
         return gradients, _joined(moved), _added(total, loss * scalars[0])

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from suite_jax.model import ModelTrainer
 from suite_jax.optimizers import Values
-from workloads.api import Place, Workload
+from workloads.api import WorkerContext, Workload
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
@@ -25,12 +25,12 @@ class NCFTrainer(ModelTrainer):
     inputs = ("user", "item", "label", "weight")
     evaluation_inputs = ("user", "item")
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         sizes, model = workload.facts.sizes, self.settings.model
         self.parameters = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
-        self.piece = None if self.on_gpu else CPU_PIECE * place.cores_per_device
+        self.piece = None if self.on_gpu else CPU_PIECE * worker.cores_per_device
 
     def logits(self, weights: Values, rows: Values) -> jax.Array:
         """fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.

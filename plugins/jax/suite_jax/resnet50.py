@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from suite_jax.images import ImageTrainer, Layers, cross_entropy
 from suite_jax.optimizers import Values
-from workloads.api import Place
+from workloads.api import WorkerContext
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 
@@ -21,8 +21,8 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
     inputs = ("image", "label")
 
-    def __init__(self, workload: ResNet50, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: ResNet50, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
 
     def logits(

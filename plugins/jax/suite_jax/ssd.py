@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from suite_jax.images import ImageTrainer, Layers, smooth_l1
 from suite_jax.optimizers import Values
-from workloads.api import Place
+from workloads.api import WorkerContext
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
@@ -22,8 +22,8 @@ class SSDTrainer(ImageTrainer):
     workload: SSD
     inputs = ("image", "offset", "label")
 
-    def __init__(self, workload: SSD, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: SSD, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
 
     def detected(

@@ -19,7 +19,7 @@ from jax._src.lib import _jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from suite_jax.launch import ADDRESS_VARIABLE
-from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
+from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 
 AXIS = "replica"
 SHARED, OWN = PartitionSpec(), PartitionSpec(AXIS)
@@ -41,14 +41,14 @@ class JaxTrainer(Trainer):
     total: jax.Array
     """What the last step gave: of each replica the sum of its losses, and what rounding left out of it, (2,), fp32."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
-        assert len(place.replicas) == 1, "JAX drives one device per process"
-        self.on_gpu = place.devices[0].startswith("cuda")
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
+        assert len(worker.replica_ids) == 1, "JAX drives one device per process"
+        self.on_gpu = worker.devices[0].startswith("cuda")
         jax.config.update("jax_platforms", "cuda,cpu" if self.on_gpu else "cpu")
         jax.config.update("jax_default_matmul_precision", MATMUL.get(self.settings.precision, "highest"))
-        if place.processes > 1 and not jax.distributed.is_initialized():
-            _join(int(place.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
+        if worker.world_size > 1 and not jax.distributed.is_initialized():
+            _join(int(worker.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
 
     # JAX opens its devices, and takes their memory, when it is first asked for one: not in the constructor.
 
@@ -99,7 +99,7 @@ class JaxTrainer(Trainer):
 
     def own(self, array: Array) -> jax.Array:
         """This replica's part of a joined array, copied to the device."""
-        return self._placed(array, OWN, (self.place.replicas_total * array.shape[0], *array.shape[1:]))
+        return self._placed(array, OWN, (self.worker.num_replicas * array.shape[0], *array.shape[1:]))
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
         here = jax.device_put(array, self.device, may_alias=False)  # batches and weights are others' memory
@@ -148,7 +148,7 @@ class JaxTrainer(Trainer):
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """Arrays of all processes on process 0; they travel as bytes, so names, types and lengths may differ."""
-        if self.place.processes == 1:
+        if self.worker.world_size == 1:
             return [arrays]
         stream = io.BytesIO()
         named: dict[str, Any] = dict(arrays)
@@ -157,7 +157,7 @@ class JaxTrainer(Trainer):
         words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()  # few lengths: each is compiled
         padded = np.frombuffer(stream.getvalue().ljust(WORD.itemsize * words, b"\0"), WORD)
         rows = self._all_gather(padded[None])
-        if self.place.process != 0:
+        if self.worker.rank != 0:
             return None
         texts = (row.tobytes()[:length] for row, length in zip(rows, lengths, strict=True))
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
@@ -168,7 +168,7 @@ class JaxTrainer(Trainer):
 
     def broadcast(self, value: float) -> float:
         """Process 0's value, to the last bit."""
-        if self.place.processes == 1:
+        if self.worker.world_size == 1:
             return value
         rows = self._all_gather(np.array([value], np.float64).view(WORD)[None])
         return float(rows[0].view(np.float64)[0])

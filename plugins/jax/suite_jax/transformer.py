@@ -13,7 +13,7 @@ import numpy as np
 
 from suite_jax.optimizers import Values
 from suite_jax.text import ROOM, Masks, TextTrainer, drawn, entropy, product
-from workloads.api import Array, Place
+from workloads.api import Array, WorkerContext
 from workloads.common.text.vocabulary import PAD
 from workloads.transformer import network
 from workloads.transformer.workload import Transformer
@@ -132,8 +132,8 @@ class TransformerTrainer(TextTrainer):
 
     workload: Transformer
 
-    def __init__(self, workload: Transformer, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Transformer, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.sizes = workload.network
         self.parameters = network.shapes(self.sizes)
         self.positions = network.positions(workload.longest, self.sizes.hidden)
@@ -181,14 +181,14 @@ class TransformerTrainer(TextTrainer):
 
     def advanced(
         self, weights: Values, memory: tuple[list[Parts], jax.Array], kept: list[jax.Array], tokens: jax.Array,
-        place: jax.Array,
+        position: jax.Array,
     ) -> tuple[jax.Array, None, list[jax.Array]]:  # fmt: skip
         model, (remembered, seen), after = Translator(self.sizes, self.dtype, weights), memory, []
-        unsaid = not_seen(jnp.arange(kept[0].shape[3]) <= place)
-        x = (model.embed(tokens) + jnp.asarray(self.positions)[place])[:, None]  # (N, 1, d)
+        unsaid = not_seen(jnp.arange(kept[0].shape[3]) <= position)
+        x = (model.embed(tokens) + jnp.asarray(self.positions)[position])[:, None]  # (N, 1, d)
         for layer, before, source in zip(model.layers("decoder"), kept, remembered, strict=True):
             query, *new = model.own(layer, x)
-            said = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), place, 3)
+            said = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
             after.append(said)
             x = model.attended(x, f"{layer}.self", (query, said[:, 0], said[:, 1]), unsaid)
             # A sentence's hypotheses stand side by side: they are the queries of one attention to it.

@@ -12,7 +12,7 @@ import jax
 from suite_jax.images import ImageTrainer, Layers, cross_entropy
 from suite_jax.layer_lists import Masks, logits
 from suite_jax.optimizers import Values
-from workloads.api import Batch, Place
+from workloads.api import Batch, WorkerContext
 from workloads.common.networks import layer_lists
 from workloads.zoo.workload import Zoo
 
@@ -22,8 +22,8 @@ class ZooTrainer(ImageTrainer):
 
     workload: Zoo
 
-    def __init__(self, workload: Zoo, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Zoo, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         network = workload.network
         self.parameters, self.statistics = layer_lists.shapes(network), layer_lists.statistics(network)
         self.masks = tuple(layer.label for layer in network.dropouts)

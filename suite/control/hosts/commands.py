@@ -10,11 +10,12 @@ from typing import Any
 
 from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
-from suite.control.hosts.connection import AgentConnection, ConnectionLost
+from suite.control.hosts.connection import AgentConnection
+from suite.control.hosts.host_control import ConnectionLost
 from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
 
-MOST_SECONDS = 6 * 3600.0
+MAX_SECONDS = 6 * 3600.0
 """How long a command may take: every image of a data set is read, or an environment is downloaded."""
 NOT_CARRIED_OUT = 2
 """Exit code for a machine that cannot be reached or does not start the command, as for a user's mistake."""
@@ -52,10 +53,10 @@ def run_on_hosts(
 
 def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
     """The exit code and lines of a machine."""
-    order = {"command": list(command), "most_seconds": MOST_SECONDS, "variables": own_variables()}
+    order = {"command": list(command), "most_seconds": MAX_SECONDS, "variables": own_variables()}
     try:
         link.greet()
-        return _read(link.call("ask", MOST_SECONDS, **order))
+        return _read(link.call("ask", MAX_SECONDS, **order))
     except (ValueError, ConnectionLost) as error:
         return NOT_CARRIED_OUT, [str(error).removeprefix(f"{link.name}: ")]
 

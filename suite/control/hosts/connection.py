@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from suite import __version__
-from suite.agent.wire import Message, Wire
+from suite.agent.message_stream import Message, MessageStream
+from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.launch.children import exit_text
 
 LOOK_SECONDS = 0.2
@@ -20,21 +21,8 @@ ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
 """What srun says when SLURM ends a step: `*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`."""
 CLIENT_SECONDS = 2.0
 """How long srun or ssh may take to leave after its agent."""
-LAST_WORDS_SECONDS = 10.0
+EXIT_REASON_SECONDS = 10.0
 """The same where its last words say why the machine is lost: on a busy machine srun takes seconds to say what SLURM did."""
-
-
-@dataclass(frozen=True)
-class LostHost:
-    """Why nothing is to be expected of a machine any more."""
-
-    status: str
-    """Of `status.json`: `rank_died` or `interrupted`."""
-    reason: str
-
-
-class ConnectionLost(OSError):
-    """The machine does not answer any more."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +47,7 @@ class AgentConnection:
     """One agent."""
 
     def __init__(
-        self, name: str, wire: Wire, lease_seconds: float, wait_seconds: float, client: Client | None = None
+        self, name: str, wire: MessageStream, lease_seconds: float, wait_seconds: float, client: Client | None = None
     ) -> None:
         """`name`: the machine's, as it was asked for. `wait_seconds`: how long it may be silent before its first word."""
         self.name = name
@@ -69,19 +57,19 @@ class AgentConnection:
         self.port: int | None = None
         """Where the processes are to meet, if that is the user's choice and on this machine."""
         self.facts: Message | None = None
-        self.tell: Callable[[Message], None] = nobody
+        self.tell: Callable[[Message], None] = ignore_message
         """Gets what the agent says unasked, its facts and signals aside."""
         self._client = client
         self._numbers = itertools.count()
         self._answers: dict[int, Message] = {}
         self._signal = ""
-        self._loss: LostHost | None = None
+        self._loss: HostFailure | None = None
         self._ended = False
 
     def greet(self) -> None:
         """Wait for the machine's first word. Raises ValueError if it is lost, or has another version of the suite."""
         while self.facts is None:
-            if loss := self.lost():
+            if loss := self.failure():
                 raise ValueError(loss.reason)
             self.listen(LOOK_SECONDS)
         if self.facts["suite"] != __version__:
@@ -100,7 +88,7 @@ class AgentConnection:
         """Raises Gone if the machine is lost or late, ValueError with its words where the order could not be carried out."""
         deadline = time.monotonic() + seconds
         while number not in self._answers:
-            if loss := self.lost():
+            if loss := self.failure():
                 raise ConnectionLost(loss.reason)
             if time.monotonic() > deadline:
                 raise ConnectionLost(f"{self.name}: no answer within {seconds:g} s")
@@ -125,19 +113,21 @@ class AgentConnection:
             else:
                 self.tell(message)
 
-    def lost(self) -> LostHost | None:
+    def failure(self) -> HostFailure | None:
         """Set once the machine is lost: its line has ended, it has been silent too long, or its scheduler ends it."""
         self.listen()
         if self._loss is None and self._signal:
-            self._loss = LostHost("interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run")
+            self._loss = HostFailure(
+                "interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run"
+            )
         elif self._loss is None and self.wire.ended.is_set():
             words = self._last_words()
             status = "interrupted" if ENDED_BY_SCHEDULER.search(words) else "rank_died"
-            self._loss = LostHost(status, f"machine {self.name} is lost: {words}")
+            self._loss = HostFailure(status, f"machine {self.name} is lost: {words}")
         elif self._loss is None and self.wire.silent_seconds > self._patience:
             key = "wait_seconds" if self.facts is None else "lease_seconds"
             silent = f"silent for {self.wire.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
-            self._loss = LostHost(
+            self._loss = HostFailure(
                 "rank_died", f"machine {self.name} is lost: {silent}; it or the network to it is down"
             )
         return self._loss
@@ -170,7 +160,7 @@ class AgentConnection:
             return "its agent closed the line"
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self._client.process.wait(LAST_WORDS_SECONDS)
+            code = self._client.process.wait(EXIT_REASON_SECONDS)
         strange_lines = [line.strip() for line in (*self.wire.strange, *self._client.said()) if line.strip()]
         telling = [line for line in strange_lines if ENDED_BY_SCHEDULER.search(line)] or strange_lines
         how = "does not end" if code is None else f"ended with {exit_text(code)}"
@@ -178,7 +168,7 @@ class AgentConnection:
 
 
 def _start(words: list[str]) -> None:
-    """Start a command that nobody waits for; its machine may not be reached."""
+    """Start a command that ignore_message waits for; its machine may not be reached."""
     if words:
         with contextlib.suppress(OSError):
             subprocess.Popen(
@@ -190,5 +180,5 @@ def _start(words: list[str]) -> None:
             )
 
 
-def nobody(message: Message) -> None:
-    """Between runs nobody listens."""
+def ignore_message(message: Message) -> None:
+    """Between runs ignore_message listens."""

@@ -23,21 +23,21 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from suite.agent.agent import Agent
-from suite.agent.wire import Wire
+from suite.agent.message_stream import MessageStream
 from suite.common.run_config import PORTS, LaunchConfig
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
-from suite.control.hosts.launchers import agent_words, expanded, line_of
+from suite.control.hosts.launchers import agent_argv, connect_agent, expanded
 from suite.launch.children import TOKEN
 
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
-SHAKE_SECONDS = 2.0
+HANDSHAKE_SECONDS = 2.0
 """For the whole handshake of a connection, however slowly its bytes come."""
-SHAKES_AT_ONCE = 64
+MAX_HANDSHAKES = 64
 """Connections that are being asked who they are; further ones are closed, and agents come again."""
 LINE_BYTES = 4096
-_MOST_PROCESSES = 1 << 20
+_MAX_PROCESSES = 1 << 20
 _ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
 """A host's name, whose parts have at most 63 characters, or an address of IPv4 or IPv6."""
 
@@ -107,7 +107,7 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
 
 def _rank_from(variables: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
     """Return the rank according to one launcher. Raises ValueError for a variable that is not a number in its range."""
-    count = _whole(variables, names.count, 1, _MOST_PROCESSES)
+    count = _whole(variables, names.count, 1, _MAX_PROCESSES)
     local_name = next((name for name in names.local if variables.get(name)), names.local[0])
     return Rank(
         _whole(variables, names.number, 0, count - 1),
@@ -232,7 +232,7 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
         listener = socket.create_server((address, port))
     except OSError as error:
         raise ValueError(f"port {port} cannot be listened on: {error.strerror}; type launch.port=N") from None
-    with listener, ThreadPoolExecutor(SHAKES_AT_ONCE) as pool:
+    with listener, ThreadPoolExecutor(MAX_HANDSHAKES) as pool:
         listener.settimeout(0.1)
         while len(connections) < count - 1:
             if time.monotonic() > deadline:
@@ -244,17 +244,17 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
             with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
                 shakes = {one for one in shakes if not one.done()}
-                if len(shakes) < SHAKES_AT_ONCE:
+                if len(shakes) < MAX_HANDSHAKES:
                     shakes.add(pool.submit(shake, connection))
                 else:
                     connection.close()
-    own_line = line_of(platform.node(), agent_words(launch.lease_seconds), launch)
+    own_line = connect_agent(platform.node(), agent_argv(launch.lease_seconds), launch)
     return Agents([own_line, *(connections[number] for number in sorted(connections))], launch)
 
 
 def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tuple[int, AgentConnection]:
     """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
-    given_up = threading.Timer(SHAKE_SECONDS, _hang_up, [connection])
+    given_up = threading.Timer(HANDSHAKE_SECONDS, _hang_up, [connection])
     given_up.daemon = True
     given_up.start()
     try:
@@ -272,7 +272,9 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
         raise
     finally:
         given_up.cancel()
-    link = AgentConnection(str(answer["name"]), Wire(reader, writer), launch.lease_seconds, launch.wait_seconds)
+    link = AgentConnection(
+        str(answer["name"]), MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
+    )
     return rank, link
 
 
@@ -287,7 +289,7 @@ def _serve(launch: LaunchConfig, rank: Rank, place: tuple[str, int], token: str)
     while True:
         connection = _connected(place, max(0.0, deadline - time.monotonic()))
         try:
-            connection.settimeout(SHAKE_SECONDS)
+            connection.settimeout(HANDSHAKE_SECONDS)
             reader, writer = connection.makefile("rb"), connection.makefile("wb")
             challenge, nonce = str(_hear(reader)["nonce"]), secrets.token_hex(16)
             proof = _proof(token, "agent", challenge, nonce, rank.number)
@@ -306,7 +308,7 @@ def _serve(launch: LaunchConfig, rank: Rank, place: tuple[str, int], token: str)
         if not _same(answered, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(f"{place[0]}:{place[1]} knows another {TOKEN}; set the same one for all processes")
         connection.settimeout(None)
-        Agent(Wire(reader, writer), launch.lease_seconds).run()
+        Agent(MessageStream(reader, writer), launch.lease_seconds).run()
 
 
 def _stranger(place: tuple[str, int]) -> str:
@@ -317,7 +319,7 @@ def _connected(place: tuple[str, int], wait_seconds: float) -> socket.socket:
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            return socket.create_connection(place, timeout=SHAKE_SECONDS)
+            return socket.create_connection(place, timeout=HANDSHAKE_SECONDS)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise ValueError(

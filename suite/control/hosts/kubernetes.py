@@ -19,8 +19,8 @@ from suite.config.compose import Composed
 from suite.control.hosts.choose import launch_of
 from suite.control.hosts.submit import Need, need_of, needs_gpus
 from suite.launch.children import TOKEN
-from suite.plan.jobs import kinds
-from suite.plan.settings import Impossible, resolve_settings, uneven
+from suite.plan.jobs import load_workload_and_framework
+from suite.plan.settings import UnsupportedError, resolve_settings, uneven
 
 FILE = "kubernetes.yaml"
 KEYS = ("submit", "image", "data", "logs", "node_selector", "jobset")
@@ -30,7 +30,7 @@ GROUP = 1000
 """Of the image's user (containers/Dockerfile), whom claims must let write."""
 WAIT_SECONDS = 600
 """That pods wait for each other unless `launch.wait_seconds` is typed: one may have to pull the image, and others not."""
-MOST_RESTARTS = 3
+MAX_RESTARTS = 3
 """Of all pods of a JobSet together. A Job restarts a pod alone, without which the others cannot go on: it has none."""
 NAME_LETTERS = 40
 """Names of pods have at most 63 letters, of which JobSet takes up to 17 for what it appends."""
@@ -118,7 +118,7 @@ def documents(
     }
     if launch.kubernetes.jobset:
         replicated = [{"name": "run", "template": {"spec": spec}}]
-        of_set = {"failurePolicy": {"maxRestarts": MOST_RESTARTS}, "replicatedJobs": replicated}
+        of_set = {"failurePolicy": {"maxRestarts": MAX_RESTARTS}, "replicatedJobs": replicated}
         return [secret, _object("jobset.x-k8s.io/v1alpha2", "JobSet", name, spec=of_set)]
     headless = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": _labels(name)}
     return [secret, _object("v1", "Service", name, spec=headless), _object("batch/v1", "Job", name, spec=spec)]
@@ -228,9 +228,9 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
         if (error := uneven(config.gpus, config.nodes)) is not None:
             raise error
         try:
-            workload, framework = kinds(config)
+            workload, framework = load_workload_and_framework(config)
             resolve_settings(config, workload, framework, (), lambda missing: None)
-        except Impossible:  # a cell of a study says so
+        except UnsupportedError:  # a cell of a study says so
             if one.cell is None:
                 raise
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from suite.agent.wire import Message, Wire
+from suite.agent.message_stream import Message, MessageStream
 from suite.common import registry
 from suite.common.paths import PROJECT, expand_user
 from suite.common.run_config import LaunchConfig
@@ -86,18 +86,20 @@ def _in_file(path: str) -> list[str]:
     return names
 
 
-def agent_words(lease_seconds: float) -> list[str]:
-    """The command of an agent on a machine that has the suite where this one has it: this Python, or any, from its folder."""
+def agent_argv(lease_seconds: float) -> list[str]:
+    """Return the command that starts an agent, in the controller's Python and the controller's checkout."""
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
-    here = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
+    missing = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
+    no_python = shlex.quote(f"{sys.executable} is not there: install the suite at the same place on every machine")
     text = (
-        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {here} >&2; exit {NOT_THERE}; }}; "
-        f"p={python}; [ -x $p ] || p=python3; PYTHONSAFEPATH= exec $p -m suite.agent --lease {lease_seconds:g}"
+        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {missing} >&2; exit {NOT_THERE}; }}; "
+        f"[ -x {python} ] || {{ echo {no_python} >&2; exit {NOT_THERE}; }}; "
+        f"PYTHONSAFEPATH= exec {python} -m suite.agent --lease {lease_seconds:g}"
     )
     return ["sh", "-c", text]
 
 
-def srun_words(name: str, variables: Mapping[str, str] = os.environ) -> list[str]:
+def srun_argv(name: str, variables: Mapping[str, str] = os.environ) -> list[str]:
     """A step of one task on one machine of the allocation, beside the step that this process may be of, with all its CPUs."""
     cpus = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", variables.get("SLURM_JOB_CPUS_PER_NODE", ""))]
     width = [f"--cpus-per-task={min(cpus)}"] if cpus else []
@@ -114,7 +116,7 @@ def srun_words(name: str, variables: Mapping[str, str] = os.environ) -> list[str
     ]
 
 
-def ssh_words(name: str, wait_seconds: float) -> list[str]:
+def ssh_argv(name: str, wait_seconds: float) -> list[str]:
     """No terminal: it would change bytes, and the agent ends with its input and its lease anyway. Nothing is asked for."""
     options = ("BatchMode=yes", f"ConnectTimeout={max(1, int(wait_seconds) - 2)}")
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
@@ -123,7 +125,7 @@ def ssh_words(name: str, wait_seconds: float) -> list[str]:
 SLURM = Launcher(
     "slurm",
     machines=lambda launch, variables: expanded([variables["SLURM_JOB_NODELIST"]]),
-    words=lambda name, launch, words: [*srun_words(name), *words],
+    words=lambda name, launch, words: [*srun_argv(name), *words],
     ending=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
     has="the allocation has {}",
     more="allocate more: salloc -N{}",
@@ -131,8 +133,8 @@ SLURM = Launcher(
 SSH = Launcher(
     "ssh",
     machines=named,
-    words=lambda name, launch, words: [*ssh_words(name, launch.wait_seconds), shlex.join(words)],
-    ending=lambda name, launch, facts: [*ssh_words(name, launch.wait_seconds), f"kill -KILL {int(facts['pid'])}"],
+    words=lambda name, launch, words: [*ssh_argv(name, launch.wait_seconds), shlex.join(words)],
+    ending=lambda name, launch, facts: [*ssh_argv(name, launch.wait_seconds), f"kill -KILL {int(facts['pid'])}"],
 )
 
 
@@ -144,11 +146,11 @@ def launcher(name: str) -> Launcher:
 def started(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
     """The link to an agent that starts now on a machine. Raises ValueError where what starts it is not here."""
     found = launcher(by)
-    words = found.words(name, launch, agent_words(launch.lease_seconds))
-    return line_of(name, words, launch, lambda facts: found.ending(name, launch, facts))
+    words = found.words(name, launch, agent_argv(launch.lease_seconds))
+    return connect_agent(name, words, launch, lambda facts: found.ending(name, launch, facts))
 
 
-def line_of(
+def connect_agent(
     name: str, words: Sequence[str], launch: LaunchConfig, ending: Callable[[Message], list[str]] = lambda facts: []
 ) -> AgentConnection:
     """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
@@ -166,7 +168,7 @@ def line_of(
         raise ValueError(f"{words[0]} is not installed here; install it, or type another launch=…") from None
     assert process.stdin is not None
     assert process.stdout is not None
-    wire = Wire(process.stdout, process.stdin)
+    wire = MessageStream(process.stdout, process.stdin)
     return AgentConnection(
         name,
         wire,

@@ -1,4 +1,4 @@
-"""A machine that an agent serves: the same questions as of this one, answered from what the agent has told."""
+"""A machine with an agent: commands go to the agent, and its messages answer the controller's questions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.agent.wire import Message, packed, unpacked
+from suite.agent.message_stream import Message, packed, unpacked
 from suite.common import checkpoints
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
-from suite.control.hosts.connection import AgentConnection, ConnectionLost, LostHost, nobody
+from suite.control.hosts.connection import AgentConnection, ignore_message
+from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.known import tuning_variables
@@ -30,48 +31,54 @@ BEGIN_SECONDS = 60.0
 PIECE_BYTES = 4 << 20
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
 """Of which ENDING_SECONDS are taken by containers alone."""
-WITNESS = "telemetry"
+TELEMETRY_PROCESS = "telemetry"
 """Name of the process that samples the machine."""
-OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{WITNESS}.log")
+OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{TELEMETRY_PROCESS}.log")
 _FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
 _OURS = (RUN_FILE, STATUS_FILE)
 """Files of a run's folder that the controller alone writes."""
 
 
 def carried_variables() -> dict[str, str]:
-    """Those of this process that workers on other machines get."""
+    """Return the environment variables of this process that workers on other machines get."""
     carried = (*CARRIED, *tuning_variables())
     return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(carried)}
 
 
 def own_variables() -> dict[str, str]:
-    """The same for the suite's own modules, which may be imported from anywhere."""
+    """Return the same variables for modules of the suite, with this checkout on the Python path."""
     carried = carried_variables()
     path = [str(PROJECT), carried.get("PYTHONPATH", "")]
     return {**carried, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 class RemoteCommand:
-    """A command on another machine."""
+    """A command on another machine (`Started`)."""
 
     def __init__(self, machine: RemoteHost, name: str) -> None:
         self._machine, self._name = machine, name
 
     def poll(self) -> int | None:
-        """As far as it is known here."""
         self._machine.link.listen()
         return self._machine.exits.get(self._name)
 
 
 class RemoteHost:
-    """One machine during one run. Its workers write into a folder of their machine; what appears there appears here."""
+    """A machine with an agent (`HostControl`). The agent copies what appears in its folder of the run to this machine."""
 
     def __init__(self, link: AgentConnection, host: Host, environment: Environment, folder: Path, own: Path) -> None:
-        """`folder`: the run's, here; `own`: what the machine says of itself comes there."""
+        """Begin a run on the machine.
+
+        Args:
+            link: Connection to the agent.
+            host: The machine.
+            environment: Environment of the workers.
+            folder: Folder of the run on the controller's machine.
+            own: Folder for telemetry and topology of the machine.
+        """
         self.link, self.host, self._copy, self._own = link, host, folder, own
         self.exits: dict[str, int] = {}
         self.full_disk = ""
-        """As the agent told when a command failed."""
         self._gone: set[int] = set()
         self._oom_kills = 0
         self._exhausts = ""
@@ -86,7 +93,7 @@ class RemoteHost:
         self._watch_machine(str(run["settings"]["device"]))
 
     def _put(self, path: Path) -> None:
-        """A file of the run's folder into that of the machine, in pieces: beats go between them."""
+        """Copy a file of the run to the machine, in pieces, so that heartbeats can pass between them."""
         with open(path, "rb") as stream:
             at = 0
             while data := stream.read(PIECE_BYTES):
@@ -94,10 +101,10 @@ class RemoteHost:
                 at += len(data)
 
     def _watch_machine(self, device: str) -> None:
-        """Telemetry and topology, where the machine has this Python with its packages."""
+        """Start the process that records telemetry and topology."""
         words = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
+            self.link.call("start", name=TELEMETRY_PROCESS, arguments=words, variables=own_variables())
 
     def ports(self) -> list[int]:
         ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
@@ -107,21 +114,15 @@ class RemoteHost:
     def start(
         self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
     ) -> RemoteCommand:
-        """Start a process with the machine's own variables, those that a user sets for workers, and these.
-
-        `private`: start it in the private network that all such processes of the run share.
-        """
         variables = {**carried_variables(), **variables}
         self.link.call("start", name=name, arguments=list(arguments), variables=variables, private=private)
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:
-        """False once the agent has missed it."""
         self.link.listen()
         return pid not in self._gone
 
     def is_stopped(self, pid: int) -> bool:
-        """Return True if a signal or a debugger has stopped the worker, according to the agent."""
         try:
             answer = self.link.call("is_stopped", seconds=self.link.lease_seconds, pid=pid)
         except (ConnectionLost, ValueError):
@@ -136,39 +137,37 @@ class RemoteHost:
         return True
 
     def oom_killed(self) -> bool:
-        """By the count of the machine's control group."""
         return self._oom_kills > 0
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """What the agent told, which looks at the workers that it knows."""
         return self._exhausts
 
-    def lost(self) -> LostHost | None:
-        return self.link.lost()
+    def failure(self) -> HostFailure | None:
+        return self.link.failure()
 
-    def settle(self) -> None:
-        """A question that is answered after a look: either it comes back, or the machine turns out to be lost."""
+    def flush_events(self) -> None:
+        """Send a request that the agent answers after a check of its processes. Without an answer, the machine is lost."""
         try:
             self.link.call("ping", seconds=2 * self.link.lease_seconds)
         except ConnectionLost:
-            self.link.lost()
+            self.link.failure()
 
-    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """The agent knows what it has; a machine that is lost ends that by itself, at the latest when nobody holds its line."""
-        if self.link.lost() is None:
+    def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """Ask the agent to end everything. A lost machine does so by itself, at the latest when the connection is closed."""
+        if self.link.failure() is None:
             self._ending = self.link.ask("finish", ending=list(ending))
         else:
             self.link.close()
 
-    def end(self) -> None:
+    def wait(self) -> None:
         if self._ending is not None:
             with contextlib.suppress(ConnectionLost, ValueError):
                 self.link.answer(self._ending, END_SECONDS)
         self.link.listen()
-        self.link.tell = nobody
+        self.link.tell = ignore_message
 
     def _take(self, message: Message) -> None:
-        """What the agent tells."""
+        """Handle a message of the agent."""
         if "file" in message:
             self._write(message)
         elif "exit" in message:
@@ -188,7 +187,7 @@ class RemoteHost:
         if "whole" in message:
             write_atomically(self._copy / name, message["whole"])
             return
-        if name == f"{WITNESS}.log" and not message["data"]:
+        if name == f"{TELEMETRY_PROCESS}.log" and not message["data"]:
             return  # nothing went wrong
         folder = self._own if name in OF_MACHINE else self._copy
         folder.mkdir(exist_ok=True)

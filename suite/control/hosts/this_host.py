@@ -1,4 +1,4 @@
-"""This machine, without an agent."""
+"""The controller's own machine, which needs no agent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.common.runspec import Host
-from suite.control.hosts.connection import LostHost
+from suite.control.hosts.host_control import HostFailure
 from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
@@ -21,15 +21,15 @@ from suite.worker.heartbeat import STACK_SIGNAL
 
 
 class ThisHost:
-    """The machine that the controller runs on; workers write into the run's folder themselves."""
+    """The controller's machine (`HostControl`). Workers write into the run's folder themselves."""
 
     full_disk = ""
-    """The supervisor looks here itself."""
+    """Always empty: the supervisor checks the disks of this machine itself."""
 
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
         self._shows_processes = host.is_here and not environment.argv_prefix
-        """Whether ids of workers are ids here: neither on another machine nor inside a container."""
+        """Whether the ids of workers are ids on this machine: not in a container, and not on a machine of the same name."""
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
         self._ending: list[str] = []
@@ -38,16 +38,11 @@ class ThisHost:
         self._network: PrivateNetwork | None = None
 
     def ports(self) -> list[int]:
-        """A free port for each replica, and one for a server. Raises ValueError."""
         return ports_here(self.host)
 
     def start(
         self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
     ) -> subprocess.Popen[bytes]:
-        """Start a child of this process, whose output goes to `name`.log. Raises OSError.
-
-        `private`: start it in the private network that all such processes of the run share.
-        """
         if private and self._network is None:
             self._network = PrivateNetwork()
         log = self.folder / f"{name}.log"
@@ -58,15 +53,12 @@ class ThisHost:
         return child
 
     def alive(self, pid: int) -> bool:
-        """False if the worker with this id has ended; True also where ids mean nothing: of another machine, or a container."""
         return not self._shows_processes or processes.alive(pid)
 
     def is_stopped(self, pid: int) -> bool:
-        """Return True if a signal or a debugger has stopped the worker. False if ids mean nothing here."""
         return self._shows_processes and processes.is_stopped(pid)
 
     def stack(self, pid: int) -> bool:
-        """Have a worker write its stacks; False if it cannot be reached."""
         if not self._shows_processes or not processes.alive(pid):
             return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -75,29 +67,21 @@ class ThisHost:
         return False
 
     def oom_killed(self) -> bool:
-        """Whether the kernel has killed a process here for lack of memory since the run began: by its control group."""
         return cgroups.oom_kills() > self._oom_kills
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """Why a run with these workers must end now for lack of memory, or nothing."""
         return exhaustion.exhausts(pid for pid in pids if self._shows_processes)
 
-    def lost(self) -> LostHost | None:
-        """Set once nothing is to be expected of it any more: never."""
+    def failure(self) -> HostFailure | None:
         return None
 
-    def settle(self) -> None:
-        """Wait until everything that has happened there by now is known here: it is at once."""
+    def flush_events(self) -> None:
+        """Nothing to wait for: the controller sees its own machine directly."""
 
-    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """Begin to end the commands, these workers, and everything below them: all machines at once.
-
-        `ending`: the argv that ends their containers, which outlive their clients; empty where there are none.
-        """
+    def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         self._pids, self._ending = list(pids), list(ending)
 
-    def end(self) -> None:
-        """Wait until they have ended; what they wrote is here then."""
+    def wait(self) -> None:
         started = [child.pid for child in self._children if child.poll() is None]
         known = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]
         processes.end_trees([*started, *known])

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from suite.control.command import Command
 from suite.control.sweep import EndedRun
-from suite.plan.jobs import Plan
+from suite.plan.job import Plan
 
 
 class Target:

@@ -1,4 +1,4 @@
-"""Targets that run nothing here: the printed configuration, a scheduler, and the agent of another controller."""
+"""Targets that run nothing here: the printed configuration, SLURM, and Kubernetes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from suite.common.terminal import clean_lines
-from suite.control.command import Command
 from suite.control.hosts import kubernetes
-from suite.control.hosts.external import ExternalProcess
 from suite.control.hosts.submit import needs_gpus, submit
 from suite.control.planning import plan_all, refusal, refuse
 from suite.control.targets.base import Target
-from suite.control.targets.here import show_plans
+from suite.control.targets.dry_run import show_plans
 from suite.plan.capacity import TooLarge
-from suite.plan.jobs import Plan
-from suite.plan.settings import Missing
-from suite.plan.shown import settings_text
+from suite.plan.job import Plan
+from suite.plan.print_config import settings_text
+from suite.plan.settings import MissingResourceError
 from suite.plan.sweep_commands import record_command
 
 
@@ -51,7 +49,7 @@ class SlurmTarget(Target):
             for composed in request.jobs
         ]
         plans = plan_all(replace(request, jobs=tuple(jobs)), self.command.output)
-        local = (Missing, TooLarge)
+        local = (MissingResourceError, TooLarge)
         return [
             made._replace(findings=tuple(error for error in made.findings if not isinstance(error, local)))
             for made in plans
@@ -69,16 +67,4 @@ class SlurmTarget(Target):
         lines = submit(command.request.arguments, command.configs, command.output)
         record_command(command.output, command.request.arguments)
         command.show(lines)
-        return 0
-
-
-class AgentTarget(Target):
-    """Serves the controller of another process as the agent of this machine, for `launch=external`."""
-
-    def __init__(self, command: Command, process: ExternalProcess) -> None:
-        super().__init__(command)
-        self._process = process
-
-    def execute(self, plans: Sequence[Plan]) -> int:
-        self._process.serve(self.command.config.launch)
         return 0

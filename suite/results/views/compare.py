@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.common.labels import LabelKind
-from suite.common.registry import not_allowed
-from suite.common.relative_path import relative_path
-from suite.launch.known import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
-from suite.results.identity import (
-    EPOCHS,
-    HYPERPARAMETERS,
-    THROUGHPUT,
-    TIME,
-    differences,
-    label,
-    refusals,
-    same,
-    value_text,
-)
-from suite.results.names import UNKNOWN_ROUND, short_title, workload_name
+from suite.results.identity import EPOCHS, THROUGHPUT, TIME, refusals
+from suite.results.names import short_title
 from suite.results.ratios import SIGNIFICANCE, Ratio, ratio, ratio_text
-from suite.results.scores import find_published, labels, results_of
-from suite.results.settings_difference import distinct_labels
-from suite.results.table import read_runs
-from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.convergence import Convergence, judge_convergence, run_keys
+from suite.results.views.compare_settings import comparison_caveats, find_differences, most_similar, settings_section
+from suite.results.views.compare_sides import Side, hardware_text, result_name
+from suite.results.views.convergence import Convergence, judge_convergence
 from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, ViewKind
 from suite.results.views.speedup_text import NOT_SEPARATED
 from suite.results.views.verdict import (
@@ -50,6 +33,7 @@ _NOTICES = {
     "synthetic": "SYNTHETIC DATA: these results measure throughput only. Not MLPerf results.",
 }
 """Notice above a comparison of results of a profile."""
+
 _NO_RELATION = {
     "demo": "a demo has a small model and a target for demos, so it cannot be compared with MLPerf results. "
     "Compare it with a demo",
@@ -57,118 +41,6 @@ _NO_RELATION = {
     "Compare them with runs on synthetic data",
 }
 """Reasons why results of a profile cannot be compared with results of a different profile."""
-_LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
-"""Kinds of labels that the notice states already."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """A set of results to compare."""
-
-    name: str
-    """Name in sentences and columns: `A`, `ours`, `published`."""
-    title: str
-    """Folders of the logs, or name of the published results."""
-    results: tuple[Result, ...]
-    left_out: tuple[str, ...] = ()
-    published: bool = False
-
-    def name_of(self, result: Result) -> str:
-        """Return a name that is different for each result of the side: `PyTorch on dgx1, learning rate 0.002`."""
-        name = _name(result)
-        if self.published:
-            return name
-        alike = [member for member in self.results if (_where(member), _name(member)) == (_where(result), name)]
-        settings = dict(zip((member.key for member in alike), distinct_labels(alike), strict=True))
-        return ", ".join(filter(None, (name, settings.get(result.key))))
-
-    def describe(self, result: Result) -> str:
-        """Return workload, devices, and name of a result: `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`."""
-        return f"{_where(result)} ({self.name_of(result)})"
-
-
-def _name(result: Result) -> str:
-    """Return the name of a result: `v0.5/NVIDIA/dgx1_…` if it is published, else `PyTorch on dgx1`."""
-    if result.published:
-        return clean(result.run, 100)
-    return clean(f"{title_of(result.framework)} on {result.system}" if result.framework else result.system, 100)
-
-
-def _where(result: Result) -> str:
-    return f"{short_title(clean(result.workload, 40))} on {devices_text(result.devices or 0, result.nodes)}"
-
-
-def published_side(name: str, side: str = "published", workloads: Sequence[str] = ()) -> Side:
-    """Return the published results of a name.
-
-    Args:
-        name: ROUND, ROUND/SUBMITTER, or ROUND/SUBMITTER/SYSTEM.
-        side: Name of the side.
-        workloads: Only these workloads. Empty: all workloads.
-
-    Raises:
-        ValueError: No published results have the name.
-    """
-    wanted = [workload_name(workload) for workload in workloads]
-    published = tuple(result for result in find_published(name) if not wanted or result.workload in wanted)
-    count = f"{len(published)} published result{'' if len(published) == 1 else 's'}"
-    return Side(side, f"{name.strip('/')} ({count})", published, published=True)
-
-
-def logs_side(
-    paths: Sequence[Path], name: str, profile: str | None = None, workloads: Sequence[str] = (), argument: str = "LOGS"
-) -> Side:
-    """Return the results of the runs below `paths`.
-
-    Args:
-        paths: Logs, or folders with logs.
-        name: Name of the side.
-        profile: Only runs of this profile.
-        workloads: Only these workloads. Empty: all workloads.
-        argument: Name of the argument in error messages.
-
-    Raises:
-        ValueError: A path has no logs, no run has the workload or profile, there are several profiles, or no run succeeded.
-    """
-    title = ", ".join(relative_path(path) for path in paths)
-    runs = read_runs(list(paths))
-    filters = {"workload": [workload_name(workload) for workload in workloads], "profile": [profile] if profile else []}
-    for setting, values in filters.items():
-        existing = {clean(getattr(run, setting), 40) for run in runs} - {""}
-        for value in values:
-            if value not in existing:
-                raise not_allowed(f"{argument} {title}: --{setting}", value, existing)
-        if values:
-            runs = [run for run in runs if getattr(run, setting) in values]
-    if any(run.has_label(LabelKind.NULL_DEVICE) for run in runs):
-        raise ValueError(
-            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which does not compute, "
-            "so they cannot be compared"
-        )
-    with_runs = [result for result in results_of(runs) if result.runs]
-    profiles = sorted({clean(result.profile, 40) or "published" for result in with_runs})
-    if len(profiles) > 1:
-        raise ValueError(
-            f"{argument} {title}: the runs have several profiles ({', '.join(profiles)}), and results of different profiles "
-            f"cannot be compared. Set --profile {profiles[0]}, or give folders of a single profile"
-        )
-    originals = [run for run in runs if not run.copy_of]
-    counts = {
-        "have not ended": sum(run.running for run in originals),
-        "did not succeed": sum(not (run.succeeded or run.running) for run in originals),
-        "are copies of other logs": len(runs) - len(originals),
-    }
-    left_out = []
-    for text, count in counts.items():
-        if count:
-            left_out.append(f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)")
-    if not with_runs:
-        raise ValueError(f"{argument} {'; '.join(left_out)}: no run succeeded, so no result can be compared")
-    remedy = "put a system description (system.json) into the folder above them"
-    for result in with_runs:
-        if not result.devices:
-            left_out.append(f"{_name(result)}: the logs do not contain the number of devices; {remedy}")
-    return Side(name, title, tuple(result for result in with_runs if result.devices), tuple(left_out))
 
 
 class _Refused(NamedTuple):
@@ -289,9 +161,6 @@ def comparable(view: View) -> bool:
     return any(row["kind"] == kind.value and row["theirs_value"] is not None for row in view.data)
 
 
-# --- which results are compared -----------------------------------------------------------------------------------------
-
-
 def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
     """Yield each result of the first side with the most similar result of the second side.
 
@@ -306,7 +175,7 @@ def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
             yield _Match(result, None, clean(_why_unmatched(result, theirs, same_workload, related), 300))
         systems = grouped(alike, lambda candidate: candidate.run if theirs.published else "")
         for candidates in systems.values():
-            yield _Match(result, *_most_similar(result, candidates, theirs.name))
+            yield _Match(result, *most_similar(result, candidates, theirs.name))
 
 
 def _why_unmatched(result: Result, theirs: Side, same_workload: Sequence[Result], related: Sequence[Result]) -> str:
@@ -320,85 +189,6 @@ def _why_unmatched(result: Result, theirs: Side, same_workload: Sequence[Result]
         return f"{theirs.name} has no result on {devices_text(result.devices or 0)}. Compare on {counts} instead"
     workloads = ", ".join(sorted({candidate.workload for candidate in theirs.results})) or "no results"
     return f"{theirs.name} has no result of {result.workload}; it has {workloads}"
-
-
-def _most_similar(result: Result, candidates: Sequence[Result], side: str) -> tuple[Result, str]:
-    """Return the candidate with the fewest differences, and a note on the choice if no candidate is the same experiment."""
-
-    def distance(candidate: Result) -> tuple[Any, ...]:
-        target = {True: 0, None: 1, False: 2}[same_targets(result.targets, candidate.targets, result.workload)]
-        settings = ("to_target", "mode", "dataset", "framework", "system", "nodes")
-        differ = [getattr(result, name) != getattr(candidate, name) for name in settings]
-        return (not same(result, candidate), *differ[:2], target, *differ[2:], len(differences(result, candidate)))
-
-    chosen = min(candidates, key=distance)
-    if len(candidates) < 2 or same(result, chosen):
-        return chosen, ""
-    ties = sum(distance(candidate) == distance(chosen) for candidate in candidates)
-    why = "which has the fewest differences" if ties == 1 else f"the first of {ties} with equally few differences"
-    texts = dict(zip((candidate.key for candidate in candidates), distinct_labels(candidates), strict=True))
-    listed = f"{side} has {len(candidates)} results on {devices_text(result.devices or 0)}: {'; '.join(texts.values())}"
-    differ = ", ".join(label(name) for name in [*differences(result, chosen)][:5])
-    note = f"No result has the same settings. The comparison is with {texts[chosen.key]}, {why} ({differ})."
-    return chosen, f"{listed}. {note}"
-
-
-# --- settings that differ -----------------------------------------------------------------------------------------------
-
-
-class _Difference(NamedTuple):
-    """A setting in which two results differ, as text."""
-
-    name: str
-    ours: str
-    theirs: str
-
-
-class _Differences(NamedTuple):
-    """The settings in which two results differ."""
-
-    of_both: list[_Difference]
-    """Settings whose values are known for both results."""
-    only_ours: list[str]
-    """Settings that only the first result has, with the value: `precision fp32`."""
-    only_theirs: list[str]
-
-
-def _differing(ours: Result, theirs: Result) -> _Differences:
-    """Return the settings in which two results differ. A busy machine is the first of them."""
-    of_suite = bool(ours.profile and theirs.profile)  # runs of this suite log all of their settings
-    pairs: dict[str, Any] = {"machine": (ours.machine_condition, theirs.machine_condition)}
-    pairs |= differences(ours, theirs)
-    ignored = set()
-    if not of_suite:
-        pairs["rules"] = (ours.rules, theirs.rules)
-        ignored |= {"round", "submitter", "folder", "profile"}
-    if same_targets(ours.targets, theirs.targets, ours.workload):
-        ignored.add("targets")
-    if not (ours.hyperparameters and theirs.hyperparameters):
-        ignored.add(HYPERPARAMETERS)
-    found = _Differences([], [], [])
-    for name, (first, second) in pairs.items():
-        if first == second or name.partition(".")[0] in ignored:
-            continue
-        texts = value_text(name, first, ours), value_text(name, second, theirs)
-        may_be_unknown = not of_suite or name == "machine"
-        if may_be_unknown and _is_unknown(first) and _is_unknown(second):
-            continue
-        if may_be_unknown and _is_unknown(second):
-            found.only_ours.append(f"{label(name)} {texts[0]}")
-        elif may_be_unknown and _is_unknown(first):
-            found.only_theirs.append(f"{label(name)} {texts[1]}")
-        else:
-            found.of_both.append(_Difference(label(name), *texts))
-    return found
-
-
-def _is_unknown(value: Any) -> bool:
-    return value is None or value in ("", (), [], {}, "unknown", UNKNOWN_ROUND)
-
-
-# --- a pair of results --------------------------------------------------------------------------------------------------
 
 
 def _compare_results(ours: Result, theirs: Result, note: str, names: tuple[str, str]) -> _Comparison:
@@ -425,10 +215,10 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
         kind=RowKind.REFUSED,
         workload=ours.workload,
         devices=ours.devices,
-        ours=_name(ours),
-        theirs=_name(theirs),
+        ours=result_name(ours),
+        theirs=result_name(theirs),
     )
-    both = _differing(ours, theirs).of_both
+    both = find_differences(ours, theirs).of_both
     differ = "; ".join(f"{setting.name}: {setting.ours} | {setting.theirs}" for setting in both)
     for quantity in quantities(in_blocks=ours.parts is not None and theirs.parts is not None):
         if quantity.name in refused:
@@ -436,7 +226,7 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
         elif is_known_ratio(quantity.ratio(measured)):
             yield judge(quantity, replace(pair, differences=differ), measured, names)
         elif quantity.name != THROUGHPUT:
-            without = [_name(side) for side in (ours, theirs) if not quantity.value(side)]
+            without = [result_name(side) for side in (ours, theirs) if not quantity.value(side)]
             yield replace(pair, quantity=quantity.name, verdict=f"unknown for {' and '.join(without)}")
 
 
@@ -463,17 +253,17 @@ def _comparison_sections(comparison: _Comparison, sides: tuple[Side, Side], setu
     refused = [
         _Refused(row.quantity or "", row.verdict or "") for row in comparison.rows if row.kind is RowKind.REFUSED
     ]
-    below = [*_factors(comparison), *_by_reason(refused, "Not compared: "), *_caveats(ours, theirs, names)]
+    below = [*_factors(comparison), *_by_reason(refused, "Not compared: "), *comparison_caveats(ours, theirs, names)]
     if setup_is_separated and ours.to_target and theirs.to_target and ours.parts is None and theirs.parts is None:
         below.append("The logs of both sides do not separate setup, so time per epoch includes it.")
     ratios = Section(
-        title=f"{_where(ours)}{profile}: {both}",
+        title=f"{hardware_text(ours)}{profile}: {both}",
         above=(comparison.note,) if comparison.note else (),
         facts=tuple(facts),
         table=table,
         below=tuple(below),
     )
-    return [ratios, _settings_section(ours, theirs, names)]
+    return [ratios, settings_section(ours, theirs, names)]
 
 
 def _capitalized(text: str) -> str:
@@ -531,49 +321,6 @@ def _factors(comparison: _Comparison) -> Iterator[str]:
     yield f"{ratio_text(measured.total)} (time to target) = {product}."
 
 
-def _settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Section:
-    """Return the table of the settings that differ, and the settings that are known for a single side."""
-    found = _differing(ours, theirs)
-    partial = found.only_ours or found.only_theirs
-    above = "Settings that differ:"
-    if not found.of_both:
-        above = "No setting differs that both sides have." if partial else "No setting differs."
-    table = DataTable.from_rows(
-        {"setting": name, names[0]: first, names[1]: second} for name, first, second in found.of_both
-    )
-    below = []
-    for name, settings in zip(names, (found.only_ours, found.only_theirs), strict=True):
-        if settings:
-            below.append(f"Known for {name} only: {'; '.join(settings)}.")
-    return Section("", (above,), table, below=tuple(below))
-
-
-def _caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
-    """Yield the limits of a comparison: unknown targets and rounds, equal runs, labels, and notes on the scores."""
-    sides = dict(zip(names, (ours, theirs), strict=True))
-    if ours.to_target and theirs.to_target and same_targets(ours.targets, theirs.targets, ours.workload) is None:
-        without = names[1] if ours.targets else names[0]
-        yield f"The target of {without} is unknown. Ratios of times and epochs hold only if it is the same target."
-    unknown = [name for name, side in sides.items() if side.rules == UNKNOWN_ROUND]
-    if unknown:
-        yield f"The round of {' and of '.join(unknown)} is unknown, so the rules may differ."
-    if run_keys(ours.runs) & run_keys(theirs.runs):
-        yield "The same runs are on both sides."
-    if "tpu" in (ours.device_name + theirs.device_name).lower() and ours.rules != theirs.rules:
-        yield "TPUs are counted in cores in v0.5, and in chips (two cores each) from v0.6 on."
-    if ours.to_target and theirs.to_target and (ours.parts is None) != (theirs.parts is None):
-        yield "The logs of only one side separate setup, so time per epoch includes setup on both sides."
-    shared = [text for text in labels(ours) if text in labels(theirs)]
-    of_notice = {found.text for found in ours.parsed_labels if found.kind in _LABELS_OF_NOTICE}
-    named = [text for text in shared if text not in of_notice]
-    if named:
-        yield f"Labels of both sides: {', '.join(named)}."
-    for name, side in sides.items():
-        notes = [text for text in (*labels(side), *side.score_notes, side.note) if text and text not in shared]
-        if notes:
-            yield f"{name}: {'; '.join(notes)}."
-
-
 def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]:
     """Return a line for each reason: `time to target, epochs: reason`."""
     lines = []
@@ -581,9 +328,6 @@ def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]
         subjects = dict.fromkeys(refusal.subject for refusal in members)
         lines.append(f"{prefix}{', '.join(subjects)}: {reason}")
     return tuple(lines)
-
-
-# --- epochs to target compared with published runs ----------------------------------------------------------------------
 
 
 def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Section, list[ComparisonRow]]:

@@ -20,7 +20,6 @@ from suite.results.directions import improves_as_it_falls
 from suite.results.identity import label, value_text
 from suite.results.names import UNKNOWN_ROUND, accelerator_name, short_title
 from suite.results.price import Prices
-from suite.results.published import ARTICLE
 from suite.results.ratios import place, ratio
 from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
@@ -42,12 +41,12 @@ def is_reference(result: Result) -> bool:
     return result.profile == "reference" and not result.has_label(LabelKind.CPU)
 
 
-_USUAL_COUNT = 8
-"""Accelerators of one node. The overview of published results compares results on this many."""
 _MIN_ROWS = _MIN_COLUMNS = 2
 """A smaller matrix repeats the table of its results."""
+
 OVER_FEWEST = "Speedup over the fewest devices with the same settings"
-_OVER_SLOWEST = (
+
+OVER_SLOWEST = (
     "Ratio to the slowest result of the same workload, round, division, target, and number of devices in this matrix"
 )
 
@@ -83,10 +82,10 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         title += ", asynchronous updates" if update == "async" else ""
         title += f", {profile}"
         title += "" if several else f", {short_title(members[0].workload)}"
-        sections += _matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
+        sections += overview_matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
     theirs = [result for result in results if not result.profile and result.to_target and result.seconds]
     cells, title = _of_other_programs(theirs), "Overview: foreign logs"
-    return sections + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
+    return sections + overview_matrix(title, cells, prices, OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
 def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
@@ -190,46 +189,10 @@ def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
             for workload, of_workload in grouped(members, lambda result: result.workload).items():
                 result = chosen([Series((result,)) for result in of_workload]).fewest
                 cells.append(OverviewCell(row, short_title(workload), result))
-    return _against_slowest(cells)
+    return against_slowest(cells)
 
 
-# --- published results --------------------------------------------------------------------------------------------------
-
-
-def published_overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
-    """Return a matrix of the fastest published result of each kind of accelerator in each round.
-
-    It compares results on eight accelerators, or on the number that occurs most if eight do not occur. A result of the open
-    division is shown only if there is no result of the closed division.
-    """
-    timed = [result for result in results if result.to_target and result.seconds and result.devices]
-    timed = [result for result in timed if result.round != ARTICLE]
-    kinds = {
-        count: len({(result.round, accelerator_name(result.device_name)) for result in alike})
-        for count, alike in grouped(timed, lambda result: result.devices or 0).items()
-    }
-    if not kinds:
-        return []
-    most = max(kinds, key=lambda devices: (kinds[devices], -devices))
-    count = _USUAL_COUNT if kinds.get(_USUAL_COUNT, 0) > 1 else most
-    on_count = [result for result in timed if result.devices == count]
-    on_count.sort(key=lambda result: (result.division == "open", result.seconds or 0.0))
-    best = grouped(on_count, lambda result: (result.round, accelerator_name(result.device_name), result.workload))
-    cells = [
-        OverviewCell(
-            {"round": round, "accelerator": kind},
-            short_title(workload),
-            result,
-            detail=f"{result.submitter} {result.system}",
-        )
-        for (round, kind, workload), (result, *_) in best.items()
-    ]
-    title = f"Overview: the fastest published result of each accelerator, on {count} of them"
-    note = ("Rounds differ in targets and rules. Compare results of one round.",)
-    return _matrix(title, _against_slowest(cells), prices, _OVER_SLOWEST, note, smallest=True)
-
-
-def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
+def against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
     """Return the cells with their ratio to the slowest of their kind. Without a known size and round there is no ratio."""
 
     def kind(result: Result) -> tuple[Any, ...]:
@@ -247,10 +210,7 @@ def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
     return compared
 
 
-# --- the matrix ---------------------------------------------------------------------------------------------------------
-
-
-def _matrix(
+def overview_matrix(
     title: str,
     cells: Sequence[OverviewCell],
     prices: Prices | None,

@@ -17,7 +17,7 @@ from suite.results.published import ARTICLE
 from suite.results.scores import published_results
 from suite.results.targets import target_text
 from suite.results.text import clean
-from suite.results.views.overview import published_overview
+from suite.results.views.published_overview import published_overview
 from suite.results.views.section import Section, View
 
 Cell = int | float | str | None

@@ -215,7 +215,8 @@ def pairs_section(results: Sequence[Result], most: int) -> Section | None:
         all_pairs += pairs
     if not rows:
         return None
-    more = (f"There are {len(all_pairs) - most} more pairs.",) if len(all_pairs) > most else ()
+    left_out = len(all_pairs) - most
+    more = (f"Not shown: {left_out} {'pair' if left_out == 1 else 'pairs'}.",) if left_out > 0 else ()
     return replace(_pairs("", rows, more), of=tuple(all_pairs[:most]))
 
 

@@ -77,7 +77,7 @@ class ToyDemo(Dataset):
 
 class ToyData:
     def __init__(self, folder, batch_size, place):
-        self.x, self.batch_size, self.place = np.load(folder / "x.npy"), batch_size, place
+        self.x, self.batch_size, self.worker = np.load(folder / "x.npy"), batch_size, place
         self.per_epoch = -(-len(self.x) // batch_size)
 
     def train(self, first_step, stop_step):
@@ -88,8 +88,8 @@ class ToyData:
             if step == int(os.environ.get("TOY_DATA_ERROR_STEP", -1)):
                 raise OSError("the data thread was lost")
             part = self.x[step % self.per_epoch * self.batch_size :][: self.batch_size]
-            shares = np.array_split(part, self.place.replicas_total)
-            yield [Batch({"x": shares[r]}, len(shares[r]), len(part), len(part)) for r in self.place.replicas]
+            shares = np.array_split(part, self.worker.num_replicas)
+            yield [Batch({"x": shares[r]}, len(shares[r]), len(part), len(part)) for r in self.worker.replica_ids]
 
     def evaluation(self):
         yield [Batch({"x": self.x}, len(self.x), len(self.x), len(self.x))]

@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import sys
 
-from suite.agent.wire import Wire
+from suite.agent.message_stream import MessageStream
 from suite.control.hosts.connection import AgentConnection
 from tests.helpers import PROJECT
 
@@ -12,13 +12,13 @@ from tests.helpers import PROJECT
 @contextlib.contextmanager
 def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
     process = subprocess.Popen(
-        [sys.executable, "-S", "-m", "suite.agent", "--lease", str(lease_seconds)],  # -S: no installed package is needed
+        [sys.executable, "-m", "suite.agent", "--lease", str(lease_seconds)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     try:
-        link = AgentConnection("here", Wire(process.stdout, process.stdin), lease_seconds, wait_seconds)
+        link = AgentConnection("here", MessageStream(process.stdout, process.stdin), lease_seconds, wait_seconds)
         while link.facts is None:
-            assert link.lost() is None
+            assert link.failure() is None
             link.listen(0.2)
         yield link, process
     finally:

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from suite.agent.agent import Agent
-from suite.agent.new_files import CHUNK_BYTES, NewFiles
-from suite.agent.wire import packed, unpacked
+from suite.agent.file_tailer import CHUNK_BYTES, FileTailer
+from suite.agent.message_stream import packed, unpacked
 from suite.machine import exhaustion
 from tests.helpers import wait_until
 from tests.suite.agent.agents import agent
@@ -73,8 +73,8 @@ def test_files_come_as_they_are_written(tmp_path):
         link.call("start", name="worker-0", arguments=writer, variables={})
         wait_until("exit", lambda: link.listen(0.1) or [message for message in taken if "exit" in message])
         assert {"exit": "worker-0", "code": 3, "full": ""} in taken
-        with open(os.path.join(folder, ".worker-0.json"), "w") as beat:
-            beat.write('{"pid": 1}')
+        with open(os.path.join(folder, ".worker-0.json"), "w") as heartbeat:
+            heartbeat.write('{"pid": 1}')
         with open(os.path.join(folder, ".note"), "w"):
             pass
         link.call("finish")
@@ -198,7 +198,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
 
 
 def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
-    new_files = NewFiles(tmp_path)
+    new_files = FileTailer(tmp_path)
     (tmp_path / "a.log").write_text("long text")
     (tmp_path / ".a.log.1.tmp").write_text("never")
     assert [unpacked(message["data"]) for message in new_files.new(1)] == [b"long text"]

@@ -12,12 +12,13 @@ import pytest
 
 from suite.common.paths import PROJECT
 from suite.common.source_code import blob_id, code_folders, digest_below, expected_digest
+from suite.control.open_reasons import code_deviation
+from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
-from suite.control.watch import RunStatus
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
 from suite.results.logs.reader import read
-from suite.worker.heartbeat import Beat
+from suite.worker.heartbeat import WorkerStatus
 from tests.helpers import TOY_RUN, events, only, run_suite, status
 from tests.suite.two_hosts import make_run
 
@@ -139,8 +140,9 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
     records = [("suite_run", '{"profile": "demo"}'), ("run_stop", "null")]
     form = ':::MLLOG {{"key": "{}", "value": {}, "time_ms": 1500000000000, "metadata": {{}}}}\n'
     log.write_text("".join(form.format(key, value) for key, value in records))
-    beats = [Beat(process, 1, code_digest=digest, code_root="/other") for process, digest in enumerate(digests)]
-    assert supervisor._append_open_reasons(RunStatus(how), beats) == RunStatus(how)
+    beats = [WorkerStatus(process, 1, code_digest=digest, code_root="/other") for process, digest in enumerate(digests)]
+    deviation = code_deviation(run, beats, supervisor.environment.name)
+    assert supervisor._append_open_reasons(RunStatus(how), [deviation] if deviation else []) == RunStatus(how)
     reasons = [value["reasons"] for key, value, _ in events(log) if key == "suite_open"]
     if named is None:
         assert reasons == []

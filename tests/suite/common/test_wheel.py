@@ -57,7 +57,7 @@ def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_p
     assert f"environments in {tmp_path / '.envs'}\n" in listed
     for lock in ("torch", "tensorflow-cpu", "mxnet-cpu"):
         assert f"\n{lock} " in listed
-    assert "\n- 7 rows." in call("published", "list", "--workload", "ncf")
+    assert "\n- 7 results." in call("published", "list", "--workload", "ncf")
     assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
     text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from suite.commands import check
-from suite.compliance.check import RULES_FOLDER, check_file, find_rules
+from suite.compliance.check import RULES_FOLDER, check_file
 from suite.compliance.complaints import MISSING, condition_text
+from suite.compliance.find_rules import find_rules
 from suite.compliance.rulesets import installed
 from testing.fake_logs import demo_log, write
 from testing.fake_logs import line as record_line

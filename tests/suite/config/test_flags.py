@@ -11,7 +11,7 @@ from suite.config.keys import workload_keys
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
 from suite.plan.jobs import plan
-from suite.plan.shown import settings_text
+from suite.plan.print_config import settings_text
 from tests.helpers import composed, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")

@@ -264,7 +264,7 @@ def test_a_sample_is_full_and_has_no_stride(count):
 
 
 def test_all_files_are_dropped_and_not_the_sample_alone_of_which_one_is_too_much(images, monkeypatch):
-    assert 1 / (caches.SAMPLED_INSIDE + caches.SAMPLED_ELSEWHERE) > caches.MOST_RESIDENT
+    assert 1 / (caches.SAMPLED_INSIDE + caches.SAMPLED_ELSEWHERE) > caches.MAX_RESIDENT
     monkeypatch.setattr(caches, "FILES_AT_ONCE", 4)
     monkeypatch.setattr(caches, "SAMPLED_ELSEWHERE", 10)
     names = files_of(images)

@@ -11,8 +11,9 @@ from suite.control.cells import PlannedCell, impossible, write_study
 from suite.launch.hosts import AvailableHost
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
-from suite.plan.jobs import Plan, kinds
-from suite.plan.settings import Impossible, Missing, resolve_settings
+from suite.plan.job import Plan
+from suite.plan.jobs import load_workload_and_framework
+from suite.plan.settings import MissingResourceError, UnsupportedError, resolve_settings
 from tests import helpers
 from tests.helpers import run_suite_here, suite_here
 
@@ -21,7 +22,7 @@ OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
 
 def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     cells = [StudyCell(OWN, {"gpus": "1"}), StudyCell(OWN, {"gpus": "2"})]
-    lacking = Plan(None, (Missing("gpus=2: there is one"), ValueError("no data")), None)
+    lacking = Plan(None, (MissingResourceError("gpus=2: there is one"), ValueError("no data")), None)
     assert impossible(Plan(None, (), None), cells[0]) is None
     error = impossible(lacking, cells[1])
     write_study(tmp_path, [PlannedCell("one", cells[0], None), PlannedCell("two", cells[1], error)])
@@ -31,8 +32,8 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
 
 
 def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
-    assert impossible(Plan(None, (ValueError("mistyped"), Impossible("no")), None), StudyCell(OWN, {})) is None
-    assert impossible(Plan(None, (Impossible("no"),), None), None) is None
+    assert impossible(Plan(None, (ValueError("mistyped"), UnsupportedError("no")), None), StudyCell(OWN, {})) is None
+    assert impossible(Plan(None, (UnsupportedError("no"),), None), None) is None
 
 
 class Large:
@@ -82,8 +83,8 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
 )
 def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
     config = helpers.composed("workload=ncf", "profile=demo", "device=cpu", *typed)
-    with pytest.raises(Impossible) as error:
-        resolve_settings(config, *kinds(config))
+    with pytest.raises(UnsupportedError) as error:
+        resolve_settings(config, *load_workload_and_framework(config))
     assert str(error.value).startswith(said)
 
 
@@ -104,7 +105,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     one = supervise.Supervisor.__new__(supervise.Supervisor)
     one.run_spec, one.hosts, one.environment = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], environment
     one.framework = SimpleNamespace(commands=lambda *_: [command], listens_everywhere=lambda settings: False)
-    one.watch = SimpleNamespace(controls=[machine], children={}, servers=set(), command_hosts={})
+    one.monitor = SimpleNamespace(controls=[machine], children={}, servers=set(), command_hosts={})
     one._start()
     (given,) = started
     assert given["OWN"] == "1"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from suite.control import condition
-from suite.worker.heartbeat import Beat
+from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
 from tests.helpers import events
 
@@ -15,55 +15,62 @@ TOLD = {
 }  # fmt: skip
 
 
-def beat(process=0, **told):
-    return Beat(process, 1, contention={**TOLD, **told})
+def heartbeat(process=0, **told):
+    return WorkerStatus(process, 1, contention={**TOLD, **told})
 
 
-def figures(*beats, hosts=None, rows=(), serving=()):
-    return condition.figures(beats, hosts or ["here"] * len(beats), rows, serving)
+def figures(*heartbeats, hosts=None, rows=(), serving=()):
+    return condition.figures(heartbeats, hosts or ["here"] * len(heartbeats), rows, serving)
 
 
 def test_figures_of_one_process():
-    assert figures(beat()) == {
+    assert figures(heartbeat()) == {
         **{"seconds": 10.0, "cpu_share": 0.75, "cores": 1, "memory_stall_share": 0.02, "load_average": 1.5},
         **{"others_share": 0.2, "stolen_share": 0.1},  # 9 seconds busy, 6 of them ours and 1 stolen
     }
 
 
 def test_processes_add_up_and_cores_that_they_share_count_once():
-    alone = figures(beat())
-    other = beat(1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5)
-    shared = figures(beat(cpu_seconds=2.0), other)
+    alone = figures(heartbeat())
+    other = heartbeat(1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5)
+    shared = figures(heartbeat(cpu_seconds=2.0), other)
     assert (shared["cores"], shared["others_share"]) == (1, alone["others_share"])
     assert (shared["cpu_share"], shared["memory_stall_share"]) == (pytest.approx(7 / 16), 0.5)
-    assert figures(beat(), beat(1), hosts=["a", "b"])["cores"] == 2
+    assert figures(heartbeat(), heartbeat(1), hosts=["a", "b"])["cores"] == 2
 
 
 def test_the_fewest_threads_of_any_process_count():
-    assert "threads_per_device" not in figures(beat())
-    assert figures(beat(), beat(1, threads_per_device=3), beat(2, threads_per_device=2))["threads_per_device"] == 2
+    assert "threads_per_device" not in figures(heartbeat())
+    assert (
+        figures(heartbeat(), heartbeat(1, threads_per_device=3), heartbeat(2, threads_per_device=2))[
+            "threads_per_device"
+        ]
+        == 2
+    )
 
 
 def test_servers_are_the_runs_own_where_workers_saw_them():
-    both = figures(beat(server_cpu_seconds=1.5), beat(1, server_cpu_seconds=1.0, cpu_seconds=0.0), serving={"here"})
+    both = figures(
+        heartbeat(server_cpu_seconds=1.5), heartbeat(1, server_cpu_seconds=1.0, cpu_seconds=0.0), serving={"here"}
+    )
     assert (both["others_share"], both["server_share"]) == (0.05, 0.15)  # all see the same servers, the later one more
     assert "servers" not in both
-    told = beat(server_cpu_seconds=1.0), beat(1, server_cpu_seconds=0.5)
+    told = heartbeat(server_cpu_seconds=1.0), heartbeat(1, server_cpu_seconds=0.5)
     elsewhere = figures(*told, hosts=["a", "b"], serving={"a", "b"})
     assert (elsewhere["server_share"], elsewhere["others_share"]) == (0.075, (16 - 12 - 1.5) / 20)
 
 
 def test_servers_that_nobody_saw_are_among_the_others():
-    found = figures(beat(), serving={"here"})
+    found = figures(heartbeat(), serving={"here"})
     assert (found["servers"], found["others_share"]) == (1, 0.2)
     assert "server_share" not in found
-    assert "servers" not in figures(beat(), beat(1, server_cpu_seconds=1.0), hosts=["a", "b"], serving={"b"})
+    assert "servers" not in figures(heartbeat(), heartbeat(1, server_cpu_seconds=1.0), hosts=["a", "b"], serving={"b"})
 
 
 def test_a_process_that_told_nothing_makes_the_rest_worthless_and_what_is_not_known_is_left_out():
-    assert figures(beat(), None) == figures(beat(), Beat(1, 2)) == {}
+    assert figures(heartbeat(), None) == figures(heartbeat(), WorkerStatus(1, 2)) == {}
     told = {"seconds": 10.0, "cpu_seconds": 1.0, "cores": {}}
-    assert condition.figures([Beat(0, 1, contention=told)], ["here"], []) == {"seconds": 10.0}
+    assert condition.figures([WorkerStatus(0, 1, contention=told)], ["here"], []) == {"seconds": 10.0}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_only_the_devices_of_the_run_count(tmp_path):
     samples = [(1, 2000.0, [1000, 1980], [1, 0], [3, 0]), (2, 3000.0, [1000, 1880], [1, 1], [3, None])]
     rows = [{"sensors": {}}, *(dict(zip(keys, sample, strict=True)) for sample in samples)]
     path.write_text("\n".join(map(json.dumps, rows)))
-    found = figures(beat(), rows=condition.device_rows(path, (1,)))
+    found = figures(heartbeat(), rows=condition.device_rows(path, (1,)))
     assert (found["gpu_clock_mhz"], found["gpu_slow_share"], found["gpu_other_processes"]) == (1930.0, 0.5, 0)
     assert found["cpu_clock_mhz"] == 2500.0
     assert condition.device_rows(tmp_path / "none", (0,)) == []
@@ -138,5 +145,7 @@ def test_no_log_gets_none(tmp_path):
 
 
 def test_the_seconds_are_those_of_process_0_which_logs_the_clock():
-    reported = [Beat(0, 1, contention={"seconds": seconds, "cpu_seconds": 1.0, "cores": {}}) for seconds in (9.0, 12.0)]
+    reported = [
+        WorkerStatus(0, 1, contention={"seconds": seconds, "cpu_seconds": 1.0, "cores": {}}) for seconds in (9.0, 12.0)
+    ]
     assert condition.figures(reported, ["here", "there"], []) == {"seconds": 9.0}

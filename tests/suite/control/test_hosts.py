@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from suite.control import supervise
+from suite.control import advice
+from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
-from suite.control.watch import RunStatus
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
 from suite.launch.tensorflow import TENSORFLOW
-from suite.worker.heartbeat import Beat, beat_path
+from suite.worker.heartbeat import WorkerStatus, heartbeat_path
 from tests.suite.two_hosts import HOSTS, make_run
 
 TORCH = Environment("torch", (), "/python")
@@ -31,7 +31,8 @@ def supervisor(folder, framework, prefix=()):
 def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(tmp_path, hosts):
     alone = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, TORCH, None)
     watch, folder = (alone, tmp_path) if hosts == 1 else (supervisor(tmp_path, TENSORFLOW), tmp_path / platform.node())
-    telemetry = watch._record_machine(watch.hosts[0])
+    watch._records.prepare()
+    (telemetry,) = watch._records._telemetry
     assert (telemetry.path, telemetry.log.parent) == (folder / "telemetry.jsonl", tmp_path)
     assert json.loads((folder / "topology.json").read_text())["kernel"] == os.uname().release
 
@@ -40,14 +41,14 @@ def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(
 def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
     """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
     one = supervisor(tmp_path, MXNET, prefix)
-    beat_path(tmp_path, process).write_text(json.dumps(asdict(Beat(process, PID_MAXIMUM + 1))))
-    ended = one.watch.died(one.watch.beats())
+    heartbeat_path(tmp_path, process).write_text(json.dumps(asdict(WorkerStatus(process, PID_MAXIMUM + 1))))
+    ended = one.monitor.died(one.monitor.heartbeats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None
 
 
 def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypatch):
     """Which kills a process that writes to a mapped file, and nothing else says why."""
-    monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
+    monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("rank_died", "killed"))
     assert ended.reason == "killed; no space left in /here"
@@ -56,7 +57,7 @@ def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypat
 
 
 def test_a_worker_that_reported_the_full_disk_is_filed_with_it_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
+    monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("failed", "any words", code="disk_full"))
     assert (ended.reason, ended.code) == ("any words", "disk_full")
@@ -68,4 +69,4 @@ def test_a_worker_that_may_not_be_asked_has_no_stack(tmp_path, monkeypatch, erro
         raise error
 
     monkeypatch.setattr(os, "kill", kill)
-    assert not supervisor(tmp_path, MXNET).watch.controls[0].stack(os.getpid())
+    assert not supervisor(tmp_path, MXNET).monitor.controls[0].stack(os.getpid())

@@ -16,7 +16,7 @@ from suite.machine import exhaustion
 from suite.plan import capacity
 from suite.plan.capacity import check_inputs, fitting_batch
 from suite.plan.settings import resolve_settings
-from suite.worker.heartbeat import Beat
+from suite.worker.heartbeat import WorkerStatus
 from tests.helpers import TOY_RUN, composed, only, run_suite_here, status
 
 GIB = 1 << 30
@@ -104,7 +104,9 @@ def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(tmp_path, 
         for now[0] in range(0, 181, 5):
             if now[0] == ends_at:
                 (tmp_path / "metrics.jsonl").write_text(json.dumps(BLOCK) + "\n")
-            beat = Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]), elapsed_seconds=float(now[0]))
-            shown.update([beat])
+            heartbeat = WorkerStatus(
+                0, 1, "train", step=int(now[0]), samples=int(32 * now[0]), elapsed_seconds=float(now[0])
+            )
+            shown.update([heartbeat])
     lines = stream.getvalue().splitlines()[1 + rows :]
     assert lines == [f"train, step {step}, 32 images/s since the last line, elapsed {step} s" for step in minutes]

@@ -2,14 +2,14 @@
 
 from suite.config.compose import Request
 from suite.control import planning
-from suite.plan.jobs import Plan
-from suite.plan.settings import Impossible
+from suite.plan.job import Plan
+from suite.plan.settings import UnsupportedError
 from tests.suite.control.test_command import one
 
 
 def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(tmp_path, monkeypatch, capsys):
     outdated, ready, waiting = "environment torch is outdated", Plan(object(), (), None), Plan(None, (), None)
-    impossible, made = Plan(None, (Impossible("gpus=4"),), None), []
+    impossible, made = Plan(None, (UnsupportedError("gpus=4"),), None), []
 
     def plan(config, *_):
         made.append(config)

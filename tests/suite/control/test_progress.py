@@ -9,7 +9,7 @@ from rich.console import Console
 
 from suite.control import progress
 from suite.control.progress import Progress
-from suite.worker.heartbeat import Beat
+from suite.worker.heartbeat import WorkerStatus
 from tests.helpers import TOY_RUN, only, run_events, run_suite
 from tests.suite.worker.test_loop import make_run
 
@@ -33,13 +33,13 @@ def table(text, first="epoch"):
     return rows, ""
 
 
-def printed(run, blocks, *beats, width=100, terminal=False):
+def printed(run, blocks, *heartbeats, width=100, terminal=False):
     """The output of a run with these blocks, and the heartbeats before them."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=terminal, color_system=None)
     with Progress(run, "job/run_0", console) as shown:
-        for beat in beats:
-            shown.update([beat])
+        for heartbeat in heartbeats:
+            shown.update([heartbeat])
         with open(f"{run.folder}/metrics.jsonl", "w", encoding="utf-8") as metrics:
             metrics.writelines(f"{json.dumps(block)}\n" for block in blocks)
     return stream.getvalue()
@@ -136,8 +136,8 @@ def test_a_log_of_an_older_version_has_no_elapsed_time(ncf):
 
 
 def test_a_terminal_gets_the_same_rows(ncf):
-    beat = Beat(0, 1, "train", step=12, samples=8, elapsed_seconds=3.0)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", printed(ncf, [BLOCK], beat, terminal=True))
+    heartbeat = WorkerStatus(0, 1, "train", step=12, samples=8, elapsed_seconds=3.0)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", printed(ncf, [BLOCK], heartbeat, terminal=True))
     assert set(printed(ncf, [BLOCK]).splitlines()) <= set(text.splitlines())
     assert text.count("job/run_0") == 1
 
@@ -148,12 +148,12 @@ def test_before_run_start_the_time_counts_from_the_launch(ncf, monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     with Progress(ncf, "job/run_0", Console(file=stream, width=100)) as shown:
-        for now[0], beat in (
-            (1060.0, Beat(0, 1, "setup")),
-            (1070.0, Beat(0, 1, "train", step=1, elapsed_seconds=4.0)),
-            (1126.0, Beat(0, 1, "train", step=5, samples=600, elapsed_seconds=59.8)),
+        for now[0], heartbeat in (
+            (1060.0, WorkerStatus(0, 1, "setup")),
+            (1070.0, WorkerStatus(0, 1, "train", step=1, elapsed_seconds=4.0)),
+            (1126.0, WorkerStatus(0, 1, "train", step=5, samples=600, elapsed_seconds=59.8)),
         ):
-            shown.update([beat])
+            shown.update([heartbeat])
     _, first, second = stream.getvalue().splitlines()
     assert "60 s since launch" in first
     assert second.endswith("elapsed 60 s")

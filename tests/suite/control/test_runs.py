@@ -18,7 +18,7 @@ from suite.common import registry
 from suite.common.paths import data_root
 from suite.control.targets import here
 from suite.launch import processes
-from suite.worker.heartbeat import read_beat
+from suite.worker.heartbeat import read_heartbeat
 from tests import helpers
 from tests.helpers import PROJECT, TOY_RUN, events, only, refusal, run_events, run_suite, run_suite_here, status
 
@@ -248,9 +248,9 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
 def training_worker(tmp_path):
     """The id of a worker that trains, None before there is one."""
     for path in (tmp_path / "logs").glob("*/*/run_0"):
-        beat = read_beat(path, 0)
-        if beat is not None and beat.phase == "train":
-            return beat.pid
+        heartbeat = read_heartbeat(path, 0)
+        if heartbeat is not None and heartbeat.phase == "train":
+            return heartbeat.pid
     return None
 
 

@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from suite.control import watch
+from suite.control import run_monitor
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch import processes
 from suite.launch.mxnet import MXNET
-from suite.worker.heartbeat import Beat, beat_path
+from suite.worker.heartbeat import WorkerStatus, heartbeat_path
 from tests.helpers import python, wait_until
 from tests.suite.two_hosts import make_run
 
@@ -38,20 +38,20 @@ def supervisor(tmp_path, lasting):
     run = make_run(devices=2, update="async", folder=str(tmp_path))
     run = replace(run, watchdog_seconds=300.0, setup_watchdog_seconds=300.0)
     found = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), None)
-    found.watch.servers = {"scheduler", "server"}
+    found.monitor.servers = {"scheduler", "server"}
     found.worker_pid = lasting.pid
     say(found)
     return found
 
 
 def look(supervisor):
-    return supervisor.watch.look(lambda beats: None)
+    return supervisor.monitor.poll(lambda heartbeats: None)
 
 
 def say(supervisor, status="", reason="", phase="train"):
     for process in range(2):
-        beat = Beat(process, supervisor.worker_pid, phase, status=status, reason=reason)
-        beat_path(supervisor.folder, process).write_text(json.dumps(asdict(beat)))
+        heartbeat = WorkerStatus(process, supervisor.worker_pid, phase, status=status, reason=reason)
+        heartbeat_path(supervisor.folder, process).write_text(json.dumps(asdict(heartbeat)))
 
 
 LASTING, KILLED, ABORTED = None, -9, -6
@@ -77,7 +77,7 @@ LASTING, KILLED, ABORTED = None, -9, -6
 def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, workers, status, process, reason):
     """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""
     found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}
-    supervisor.watch.children = found
+    supervisor.monitor.children = found
     supervisor.worker_pid = found.get("worker-0", lasting).pid
     (supervisor.folder / "server.log").write_text("its last words\n")
     say(supervisor, workers, "ValueError: theirs")
@@ -87,31 +87,31 @@ def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, work
 
 
 def test_a_run_is_over_when_its_workers_are(supervisor, lasting):
-    supervisor.watch.children = {"server": lasting, "worker-0": ended(0), "worker-1": ended(0)}
+    supervisor.monitor.children = {"server": lasting, "worker-0": ended(0), "worker-1": ended(0)}
     say(supervisor, "success", phase="done")
     assert look(supervisor).status == "success"
-    supervisor._end_tree()
+    supervisor._end_processes()
     assert wait_until("the server has ended", lambda: lasting.poll() is not None)
 
 
 def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(supervisor, lasting):
-    supervisor.watch.children = {"server": ended(1), "worker-0": lasting}
+    supervisor.monitor.children = {"server": ended(1), "worker-0": lasting}
     say(supervisor, "success", phase="done")
     assert look(supervisor) is None  # a worker is about to leave
 
 
 def test_a_worker_that_is_done_and_does_not_leave_holds_nobody_up(supervisor, lasting, monkeypatch):
-    monkeypatch.setattr(watch, "EXIT_SECONDS", 0.0)
-    supervisor.watch.children = {"worker-0": lasting, "worker-1": ended(0)}
+    monkeypatch.setattr(run_monitor, "EXIT_SECONDS", 0.0)
+    supervisor.monitor.children = {"worker-0": lasting, "worker-1": ended(0)}
     say(supervisor, "success", phase="done")
     assert wait_until("the result stands", lambda: look(supervisor)).status == "success"
 
 
 @pytest.mark.parametrize("phase", ["setup", "open data", "train", "evaluate"])
 def test_setting_up_and_opening_data_may_take_longer_than_training(supervisor, lasting, phase):
-    supervisor.watch.servers = set()
-    supervisor.watch.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0)
-    supervisor.watch.children = {"worker-0": lasting, "worker-1": lasting}
+    supervisor.monitor.servers = set()
+    supervisor.monitor.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0)
+    supervisor.monitor.children = {"worker-0": lasting, "worker-1": lasting}
     say(supervisor, phase=phase)
     found = look(supervisor) or look(supervisor)
     assert (found and found.status) == ("hung" if phase in ("train", "evaluate") else None)
@@ -124,14 +124,14 @@ def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(supervisor, l
 
     SIGTSTP is not tried: the kernel ignores it in a process group without a terminal.
     """
-    supervisor.watch.servers = set()
-    supervisor.watch.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0, setup_watchdog_seconds=0.0)
+    supervisor.monitor.servers = set()
+    supervisor.monitor.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0, setup_watchdog_seconds=0.0)
     with python("import time; time.sleep(600)") as peer:
         pids = {stopped: lasting.pid, 1 - stopped: peer.pid}
-        supervisor.watch.children = {f"worker-{stopped}": lasting, f"worker-{1 - stopped}": peer}
+        supervisor.monitor.children = {f"worker-{stopped}": lasting, f"worker-{1 - stopped}": peer}
         for process, pid in pids.items():
-            path = beat_path(supervisor.folder, process)
-            path.write_text(json.dumps(asdict(Beat(process, pid, "train"))))
+            path = heartbeat_path(supervisor.folder, process)
+            path.write_text(json.dumps(asdict(WorkerStatus(process, pid, "train"))))
             if process == stopped and not has_beat:
                 path.unlink()
         os.kill(lasting.pid, signal.SIGSTOP)

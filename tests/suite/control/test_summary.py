@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 
 from suite.control.interrupts import WholeLines
+from suite.control.run_status import RunStatus
 from suite.control.summary import print_summary
 from suite.control.sweep import EndedRun
-from suite.control.watch import RunStatus
 from suite.results.views import report
 from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
 

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from suite.launch.base import SERVER, SERVER_VARIABLE, WAITING_VARIABLES, WORKER, meet, network_variables, place_of
+from suite.launch.base import (
+    SERVER,
+    SERVER_VARIABLE,
+    WAITING_VARIABLES,
+    WORKER,
+    meet,
+    network_variables,
+    worker_context_for,
+)
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.mxnet import MXNET, ROLE_VARIABLE
 from suite.launch.network import LOOPBACK
@@ -132,12 +140,12 @@ def test_every_process_has_its_host(framework, device):
 
 def test_a_place_is_that_of_its_host():
     run = make_run(HOSTS, device="cuda", devices=8)
-    places = [place_of(run, process, 8) for process in range(8)]
+    places = [worker_context_for(run, process, 8) for process in range(8)]
     assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
-    assert [list(place.replicas) for place in places] == [[number] for number in range(8)]
-    assert {(place.processes, place.processes_of_host, place.replicas_total) for place in places} == {(8, 4, 8)}
-    whole = place_of(run, 1, 2)
-    assert (whole.host, whole.replicas, whole.processes_of_host) == ("node-b", range(4, 8), 1)
+    assert [list(place.replica_ids) for place in places] == [[number] for number in range(8)]
+    assert {(place.world_size, place.local_world_size, place.num_replicas) for place in places} == {(8, 4, 8)}
+    whole = worker_context_for(run, 1, 2)
+    assert (whole.host, whole.replica_ids, whole.local_world_size) == ("node-b", range(4, 8), 1)
 
 
 ODD = (replace(HOSTS[0], devices=(2, 3)), replace(HOSTS[1], devices=(6, 1), first_replica=2))
@@ -165,7 +173,7 @@ FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
 )  # fmt: skip
 def test_devices_and_cores_are_numbered_as_the_host_does(hosts, changes, processes, devices, cores):
     run = make_run(hosts, **changes)
-    places = [place_of(run, process, processes) for process in range(processes)]
+    places = [worker_context_for(run, process, processes) for process in range(processes)]
     assert [list(place.devices) for place in places] == devices
     assert [place.cores for place in places] == cores
 

@@ -3,7 +3,7 @@
 import pytest
 
 from suite.common import registry
-from suite.plan.settings import Impossible, resolve_settings
+from suite.plan.settings import UnsupportedError, resolve_settings
 from tests.helpers import composed
 
 HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
@@ -42,7 +42,7 @@ def test_what_is_typed_stays_and_on_cpu_cores_it_is_fp32(nvml, words):
 @pytest.mark.parametrize("typed", ["bf16", "tf32"])
 def test_a_precision_that_the_devices_lack_is_refused(nvml, typed):
     said = r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
-    with pytest.raises(Impossible, match=said):
+    with pytest.raises(UnsupportedError, match=said):
         precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={typed}")
 
 

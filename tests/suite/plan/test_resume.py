@@ -8,7 +8,7 @@ import pytest
 from suite.common import checkpoints
 from suite.common.checkpoints import Checkpoint
 from suite.common.labels import LabelKind
-from suite.plan.resume import going_on
+from suite.plan.resume import find_resume
 from tests.suite.worker.test_loop import make_run
 
 
@@ -33,12 +33,12 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
     second = attempt(tmp_path, run, 2, 30)
     attempt(tmp_path, run, 3)
     lines = []
-    found, path = going_on(replace(run, deviations=()), tmp_path / "run_0", lines.append)
+    found, path = find_resume(replace(run, deviations=()), tmp_path / "run_0", lines.append)
     assert (path, found.settings.seed, found.continues["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
     assert (found.division, found.labels[-1].kind, len(found.deviations)) == ("open", LabelKind.RESUMED, 1)
     assert [one.name for one in checkpoints.found(first)] == ["checkpoint_20.npz"]
     path.write_bytes(path.read_bytes()[:-50])
-    found, path = going_on(run, tmp_path / "run_0", lines.append)
+    found, path = find_resume(run, tmp_path / "run_0", lines.append)
     assert (path, found.settings.seed) == (first / "checkpoint_20.npz", 77)
     assert [str(second / "checkpoint_30.npz") in line for line in lines] == [True]
 
@@ -49,7 +49,7 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
 )
 def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
     attempt(tmp_path, run, 1, 10, continues=earlier)
-    found, _ = going_on(run, tmp_path / "run_0", print)
+    found, _ = find_resume(run, tmp_path / "run_0", print)
     assert found.continues["resumptions"] == count
 
 
@@ -72,7 +72,7 @@ def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
     }
     attempt(tmp_path, run, 1, 10, filed=changes.get("filed"), **parts)
     lines = []
-    assert going_on(run, tmp_path / "run_0", lines.append) is None
+    assert find_resume(run, tmp_path / "run_0", lines.append) is None
     assert [told in line for line in lines] == [True]
 
 
@@ -89,10 +89,10 @@ def test_the_code_of_the_log_decides_whether_a_run_diverged(tmp_path, run, metad
     folder = attempt(tmp_path, run, 1, 10)
     stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": {"status": "aborted", **metadata}}
     (folder / f"result_{run.run_index}.txt").write_text(f":::MLLOG {json.dumps(stop)}\n")
-    assert (going_on(run, tmp_path / "run_0", print) is not None) == is_resumed
+    assert (find_resume(run, tmp_path / "run_0", print) is not None) == is_resumed
 
 
 def test_another_runs_attempts_are_left_alone(tmp_path, run):
     attempt(tmp_path, run, 1, 10)
-    assert going_on(run, tmp_path / "run_1", print) is None
-    assert going_on(run, tmp_path / "superseded" / "run_0", print) is None
+    assert find_resume(run, tmp_path / "run_1", print) is None
+    assert find_resume(run, tmp_path / "superseded" / "run_0", print) is None

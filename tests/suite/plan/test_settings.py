@@ -10,8 +10,8 @@ from suite.common import registry
 from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices
-from suite.plan.jobs import _labels
-from suite.plan.settings import Impossible, resolve_settings
+from suite.plan.run_template import _labels
+from suite.plan.settings import UnsupportedError, resolve_settings
 from tests.helpers import composed
 from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
@@ -110,7 +110,7 @@ def test_what_does_not_go_together_is_refused_with_what_to_type(words):
     of_zoo = "workload=zoo" in words
     with pytest.raises(ValueError, match=REFUSED[words]) as error:
         zoo_settings(*words[1:], "stop=steps:5") if of_zoo else settings_of(NCF, *words)
-    assert isinstance(error.value, Impossible) == (words == ("update=async",))
+    assert isinstance(error.value, UnsupportedError) == (words == ("update=async",))
 
 
 def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):

@@ -16,8 +16,8 @@ import pytest
 from suite import __version__
 from suite.common import registry
 from suite.control import sweep
+from suite.control.run_status import RunStatus
 from suite.control.sweep import EndedRun
-from suite.control.watch import RunStatus
 from suite.environments.builds import Build
 from suite.environments.environment import Environment
 from suite.machine import cpu_load, devices, topology

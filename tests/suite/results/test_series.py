@@ -12,7 +12,9 @@ from suite.results.series import Series, all_series, speedups
 from suite.results.table import read_runs
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import overview
-from suite.results.views.report import report, results_section, together
+from suite.results.views.report import report
+from suite.results.views.report_tables import together
+from suite.results.views.results_section import results_section
 from suite.results.views.study import sections as studies
 from suite.results.views.tables import tables
 from testing.fake_logs import write_run

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
 from suite.worker import loop as loop_module
 from suite.worker.asynchronous import own_batches
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
@@ -55,11 +55,11 @@ class Worker(toy.ToyTrainer):
     def setup(self, weights, warm_up=True):
         super().setup(weights, warm_up)
         if self.settings.update == "async":
-            place = self.place
-            self.exchange = Exchange(self, place.process, place.processes, self.workload.learning_rate)
+            place = self.worker
+            self.exchange = Exchange(self, place.rank, place.world_size, self.workload.learning_rate)
 
     def pull(self):
-        if self.place.process == 0:
+        if self.worker.rank == 0:
             self.world.open.wait(SECONDS)
         with self.world.lock:
             self.slope = np.full(1, self.world.slope, np.float32)
@@ -69,7 +69,7 @@ class Worker(toy.ToyTrainer):
         with self.world.lock:
             self.world.slope -= tail[0] * self.gradient
             count_update(self.world.counts, tail)
-        self.world.note(self.place.process)
+        self.world.note(self.worker.rank)
 
     def train(self, steps, first_step):
         loss, count = 0.0, 0
@@ -81,17 +81,17 @@ class Worker(toy.ToyTrainer):
             if self.exchange is not None:
                 self.exchange.push()
                 continue
-            summed = sum(self.world.exchange(self.gradient, self.place.process))
+            summed = sum(self.world.exchange(self.gradient, self.worker.rank))
             self.slope -= self.workload.learning_rate(0) * summed
-            self.world.note(self.place.process)
+            self.world.note(self.worker.rank)
         return TrainStats(count, loss / max(count, 1))
 
     def gather(self, arrays):
-        found = self.world.exchange(arrays, self.place.process)
-        return found if self.place.process == 0 else None
+        found = self.world.exchange(arrays, self.worker.rank)
+        return found if self.worker.rank == 0 else None
 
     def broadcast(self, value):
-        return self.world.exchange(value, self.place.process)[0]
+        return self.world.exchange(value, self.worker.rank)[0]
 
 
 class Halves(toy.Toy):
@@ -99,7 +99,7 @@ class Halves(toy.Toy):
         data = super().open_data(place, seed)
         data.evaluation = lambda: iter(
             [[Batch({"x": part}, len(part), len(part), len(part))]]
-            if len(part := np.array_split(data.x, place.processes)[place.process])
+            if len(part := np.array_split(data.x, place.world_size)[place.rank])
             else []
         )
         return data
@@ -111,13 +111,13 @@ def run_together(folder, world, **changes):
     kind = type("Worker", (Worker,), {"world": world})
 
     def work(process):
-        place = replace(place_of(run, process, workers), cores=())
+        place = replace(worker_context_for(run, process, workers), cores=())
         workload = Halves(run.settings, run.facts)
         trainer = kind(workload, place)
         try:
             with RunLog(folder / "result_0.txt" if process == 0 else None) as log:
                 metrics = JsonLines(folder / "metrics.jsonl" if process == 0 else None)
-                Loop(run, workload, trainer, place, log, metrics, Heart(folder, process)).run()
+                Loop(run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)).run()
         except Exception as error:
             errors.append(error)
             world.meeting.abort()
@@ -210,7 +210,7 @@ def test_under_sync_all_wait_for_a_straggler(tmp_path, monkeypatch):
 def test_only_the_last_device_sleeps_and_after_its_devices_are_done(tmp_path, monkeypatch):
     slept, waited = [], []
     monkeypatch.setattr(loop_module.time, "sleep", lambda seconds: slept.append((threading.get_ident(), seconds)))
-    monkeypatch.setattr(Worker, "wait", lambda self: waited.append(self.place.process))
+    monkeypatch.setattr(Worker, "wait", lambda self: waited.append(self.worker.rank))
     run_together(tmp_path, World(3), update="sync", straggler_ms=25, stop="steps:4")
     assert waited == [2] * 4
     assert [seconds for _, seconds in slept] == [0.025] * 4

@@ -10,10 +10,10 @@ import pytest
 
 from suite.common import checkpoints
 from suite.common.labels import Label, LabelKind
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
-from suite.worker.checkpoints import Checkpoints, begun
-from suite.worker.heartbeat import Heart
+from suite.worker.checkpoints import CheckpointManager, load_resumed_log
+from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
@@ -47,14 +47,16 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
             if step == killed_at:
                 raise Killed
 
-    place = place_of(run, 0, 1)
+    place = worker_context_for(run, 0, 1)
     workload = kind(run.settings, run.facts)
     log, metrics = folder / "result_0.txt", folder / "metrics.jsonl"
     if earlier is not None:
-        log.write_bytes(begun(run).log)
-        metrics.write_bytes(begun(run).metrics)
+        log.write_bytes(load_resumed_log(run).log)
+        metrics.write_bytes(load_resumed_log(run).metrics)
     with RunLog(log, append=earlier is not None) as stream:
-        loop = Loop(run, workload, Trainer(workload, place), place, stream, JsonLines(metrics), Heart(folder, 0))
+        loop = Loop(
+            run, workload, Trainer(workload, place), place, stream, JsonLines(metrics), HeartbeatWriter(folder, 0)
+        )
         if killed_at is None:
             loop.run()
         else:
@@ -140,7 +142,11 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
 
 
 def test_one_that_cannot_be_written_ends_nothing(tmp_path, monkeypatch):
+    write = checkpoints.write_arrays
+
     def full(path, arrays):
+        if path.name == checkpoints.WEIGHTS:
+            return write(path, arrays)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoints, "write_arrays", full)
@@ -174,18 +180,18 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
         run = replace(make_run(tmp_path), checkpoint="every:1min")
         processes = []
         for kind in (First, Second):
-            place = place_of(run, 0, 1)
+            place = worker_context_for(run, 0, 1)
             trainer = kind(toy.Toy(run.settings, run.facts), place)
             epochs = Epochs(lambda epoch: 1000)
-            processes.append(Checkpoints(run, epochs, trainer, place, RunLog(None), Heart(tmp_path, 0)))
+            processes.append(CheckpointManager(run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)))
         looked, written = [], []
         for step in range(1, 200):
             clock[0] += 1.0
-            cuts = {one.cut(1000) for one in processes}
+            cuts = {one.next_check_step(1000) for one in processes}
             assert len(cuts) == 1
             if step in cuts:
                 looked.append(step)
-                due = {one.due(step) for one in processes}
+                due = {one.should_save(step) for one in processes}
                 assert len(due) == 1
                 written += [step] if due == {True} else []
     assert looked == [1, 60, 120, 180]

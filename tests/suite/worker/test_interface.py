@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from suite.common.runspec import read_run
-from suite.launch.base import place_of
-from suite.worker.evaluation import alive, measured
-from suite.worker.heartbeat import Heart, read_beat
+from suite.launch.base import worker_context_for
+from suite.worker.evaluation import keep_alive, measured
+from suite.worker.heartbeat import HeartbeatWriter, read_heartbeat
 from tests.helpers import events
 from tests.suite.worker.test_loop import make_run, run_loop, toy
 from workloads.api import Batch, Epochs, TrainStats
@@ -207,29 +207,29 @@ class Numbered:
 def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
     run = make_run(tmp_path)
     workload = Threads(run.settings, run.facts)
-    trainer = toy.ToyTrainer(workload, place_of(run, 0, 1))
+    trainer = toy.ToyTrainer(workload, worker_context_for(run, 0, 1))
     trainer.slope = np.ones(1)
-    heart = Heart(tmp_path, 0)
-    before = heart.state.count
-    results = list(measured(workload, trainer, Numbered(), heart))
+    heartbeat = HeartbeatWriter(tmp_path, 0)
+    before = heartbeat.state.count
+    results = list(measured(workload, trainer, Numbered(), heartbeat))
     assert [int(result["number"][0]) for result in results] == list(range(6))
     assert threading.get_ident() not in {int(result["thread"][0]) for result in results}
-    assert heart.state.count >= before + 6
+    assert heartbeat.state.count >= before + 6
 
 
 @pytest.mark.slow
 def test_a_long_call_counts_as_progress_for_as_long_as_is_allowed(tmp_path):
-    heart = Heart(tmp_path, 0)
-    with alive(heart, patience_seconds=60):
-        first = read_beat(tmp_path, 0).count
+    heartbeat = HeartbeatWriter(tmp_path, 0)
+    with keep_alive(heartbeat, patience_seconds=60):
+        first = read_heartbeat(tmp_path, 0).count
         deadline = time.monotonic() + 30
-        while read_beat(tmp_path, 0).count == first and time.monotonic() < deadline:
+        while read_heartbeat(tmp_path, 0).count == first and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert read_beat(tmp_path, 0).count > first
-    with alive(heart, patience_seconds=0):
-        count = heart.state.count
+        assert read_heartbeat(tmp_path, 0).count > first
+    with keep_alive(heartbeat, patience_seconds=0):
+        count = heartbeat.state.count
         time.sleep(1.2)
-        assert heart.state.count == count
+        assert heartbeat.state.count == count
 
 
 def test_arrays_of_facts_travel_with_the_run(tmp_path):

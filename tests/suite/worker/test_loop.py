@@ -9,9 +9,9 @@ import pytest
 
 from suite.common.labels import Label, LabelKind
 from suite.common.runspec import RunSpec
-from suite.launch.base import place_of
+from suite.launch.base import worker_context_for
 from suite.worker.evaluation import merge
-from suite.worker.heartbeat import Heart, read_beat
+from suite.worker.heartbeat import HeartbeatWriter, read_heartbeat
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
@@ -47,12 +47,12 @@ def make_run(folder, **changes):
 def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, process=0, **own):
     """A run of one process, or process 1 of a run of two."""
     run = make_run(folder, **own)
-    place = replace(place_of(run, process, process + 1), threads=threads)
+    place = replace(worker_context_for(run, process, process + 1), threads=threads)
     workload = workload_type(run.settings, run.facts)
     trainer = trainer_type(workload, place)
     with log_type(None if process else folder / "result_0.txt") as log:
         metrics = JsonLines(None if process else folder / "metrics.jsonl")
-        return Loop(run, workload, trainer, place, log, metrics, Heart(folder, process)).run()
+        return Loop(run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)).run()
 
 
 def keys(folder):
@@ -201,7 +201,7 @@ def test_metrics_are_consistent(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
     assert [row["samples"] for row in rows] == [1000, 1000]
-    assert read_beat(tmp_path, 0).samples == 2000
+    assert read_heartbeat(tmp_path, 0).samples == 2000
     for row, stat in zip(rows, stats, strict=True):
         assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
         assert row["data_wait_seconds"] <= row["train_seconds"]
@@ -227,7 +227,7 @@ def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, 
     run_loop(tmp_path)
     suite_run = next(value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run")
     assert suite_run["thread_waiting"] == "GOMP_SPINCOUNT=5"
-    told = read_beat(tmp_path, 0).contention
+    told = read_heartbeat(tmp_path, 0).contention
     assert told["cpu_seconds"] > 0
     assert set(told["cores"]) == {"0"}  # the core that the place names
     assert "threads_per_device" not in told
@@ -240,6 +240,6 @@ def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, 
 def test_the_beat_says_that_threads_were_left_out(tmp_path, monkeypatch, typed, least_seconds, told):
     monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", least_seconds)
     run_loop(tmp_path, threads=1, cores_per_device=2, threads_per_device=typed)
-    found = read_beat(tmp_path, 0).contention
+    found = read_heartbeat(tmp_path, 0).contention
     assert found.get("threads_per_device") == told
     assert (found == {}) == (least_seconds > 0)

@@ -6,16 +6,16 @@ import pytest
 
 from suite.worker import threads
 from tests.suite.two_hosts import make_run
-from workloads.api import Place
+from workloads.api import WorkerContext
 
 DEMO = {"profile": "demo", "framework": "pytorch", "cores_per_device": 4, "nodes": 1, "oversubscribe": False}
 
 
-def place_of(cores=4, replicas=1, cores_per_device=4):
-    return Place(0, 1, range(replicas), replicas, ("cpu",) * replicas, tuple(range(cores)), cores_per_device)
+def worker_context_for(cores=4, replicas=1, cores_per_device=4):
+    return WorkerContext(0, 1, range(replicas), replicas, ("cpu",) * replicas, tuple(range(cores)), cores_per_device)
 
 
-def threads_beside(monkeypatch, taken, place=None, **changes):
+def threads_beside(monkeypatch, taken, worker=None, **changes):
     """Threads of a device where others use so many cores; None: nobody may look."""
 
     def look(cores):
@@ -25,7 +25,7 @@ def threads_beside(monkeypatch, taken, place=None, **changes):
 
     monkeypatch.setattr(threads, "cores_taken", look)
     settings = make_run(**{**DEMO, "threads_per_device": "auto", **changes}).settings
-    return threads.with_threads(place or place_of(), settings).threads_per_device
+    return threads.with_threads(worker or worker_context_for(), settings).threads_per_device
 
 
 @pytest.mark.parametrize(("taken", "left"), [(0, 4), (1, 3), (3, 1), (4, 1)])
@@ -36,8 +36,8 @@ def test_a_demo_leaves_to_others_the_cores_that_they_use(monkeypatch, taken, lef
 @pytest.mark.parametrize(("taken", "left"), [(0, 2), (1, 1), (2, 1), (4, 1)])
 def test_devices_of_one_process_wait_for_each_other(monkeypatch, taken, left):
     """Two devices of two cores: with one core less both have one thread."""
-    place = place_of(cores=4, replicas=2, cores_per_device=2)
-    assert threads_beside(monkeypatch, taken, place, framework="mxnet") == left
+    worker = worker_context_for(cores=4, replicas=2, cores_per_device=2)
+    assert threads_beside(monkeypatch, taken, worker, framework="mxnet") == left
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_others_keep_one_thread_for_each_core(monkeypatch, key, value):
 
 def test_servers_of_the_run_are_no_others(monkeypatch):
     """Nobody looks while they start, on any core."""
-    place = replace(place_of(), server="127.0.0.1:4000")
-    assert threads_beside(monkeypatch, None, place, framework="mxnet") == 4
+    worker = replace(worker_context_for(), server="127.0.0.1:4000")
+    assert threads_beside(monkeypatch, None, worker, framework="mxnet") == 4
 
 
 def test_a_single_core_needs_no_look(monkeypatch):
-    assert threads_beside(monkeypatch, None, place_of(cores=1, cores_per_device=1)) == 1
+    assert threads_beside(monkeypatch, None, worker_context_for(cores=1, cores_per_device=1)) == 1
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from suite.launch.mxnet import MXNET
-from suite.plan.jobs import kinds
-from suite.plan.settings import Impossible, _check_link, resolve_settings
+from suite.plan.jobs import load_workload_and_framework
+from suite.plan.settings import UnsupportedError, _check_link, resolve_settings
 from testing.synthetic import place, settings
 from tests import helpers
 from workloads.allreduce.workload import PERIOD, TIMED, WARMUPS, AllReduce, contribution, sizes
@@ -22,7 +22,7 @@ def workload(**changes):
 
 def resolved(*typed):
     config = helpers.composed("workload=allreduce", "profile=synthetic", "device=cpu", "gpus=2", *typed)
-    return resolve_settings(config, *kinds(config))
+    return resolve_settings(config, *load_workload_and_framework(config))
 
 
 def test_sizes_go_from_a_kib_by_factors_of_four():
@@ -90,7 +90,7 @@ def test_links_that_devices_do_not_have():
     for framework in ("pytorch", "mxnet"):
         found = resolved("timing=steps", "link=network", f"framework={framework}")
         assert found.link == "network", "processes on CPU cores talk by TCP anyway"
-    with pytest.raises(Impossible, match="link=no_p2p: CPU cores have no links"):
+    with pytest.raises(UnsupportedError, match="link=no_p2p: CPU cores have no links"):
         resolved("timing=steps", "link=no_p2p")
-    with pytest.raises(Impossible, match="link=network: mxnet drives the devices of a machine from one process"):
+    with pytest.raises(UnsupportedError, match="link=network: mxnet drives the devices of a machine from one process"):
         _check_link("network", "cuda", MXNET)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from workloads.api import Place
+from workloads.api import WorkerContext
 from workloads.common.cores import own_cores
 
 
@@ -21,5 +21,5 @@ from workloads.common.cores import own_cores
 )
 def test_processes_of_a_host_share_its_cores(monkeypatch, usable, processes, of_host, cores, wanted):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
-    place = Place(0, processes, range(1), processes, ("cuda:0",), cores, processes_of_host=of_host)
-    assert own_cores(place) == wanted
+    worker = WorkerContext(0, processes, range(1), processes, ("cuda:0",), cores, local_world_size=of_host)
+    assert own_cores(worker) == wanted

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from suite.launch.known import title_of
-from suite.worker.heartbeat import read_beat
+from suite.worker.heartbeat import read_heartbeat
 from tests.helpers import (
     PROJECT,
     alive,
@@ -186,7 +186,7 @@ def wait_for_workers(tmp_path, controller, count):
 
     try:
         folder = only(wait_until("the first evaluation", beaten))
-        return [psutil.Process(read_beat(folder, number).pid) for number in range(count)]
+        return [psutil.Process(read_heartbeat(folder, number).pid) for number in range(count)]
     except BaseException:
         controller.kill()
         raise

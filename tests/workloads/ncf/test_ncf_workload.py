@@ -11,7 +11,7 @@ from suite.plan.settings import resolve_settings
 from testing import synthetic_ncf
 from tests.helpers import composed
 from tests.workloads.ncf import neumf_numpy
-from workloads.api import Batch, Place
+from workloads.api import Batch, WorkerContext
 from workloads.ncf import weights
 from workloads.ncf.facts import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
@@ -79,7 +79,7 @@ def test_epoch_and_batch_counts_of_ml_20m():
 def test_an_untrained_model_stays_under_three_percent(demo, seed):
     """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01."""
     values = dict(demo.initial_weights(seed))
-    data = demo.open_data(Place(0, 1, range(1), 1, ("cpu",)), seed)
+    data = demo.open_data(WorkerContext(0, 1, range(1), 1, ("cpu",)), seed)
     found = []
     for (batch,) in data.evaluation():
         pairs = zip(batch.arrays["user"], batch.arrays["item"], strict=True)  # one user's fit in a core's cache

@@ -42,7 +42,7 @@ def settings(folder, batch=6, devices=1, **options):
 
 def opened(folder, where=None, batch=6, **options):
     chosen = where or place(0, range(1), 1)
-    return DetectionData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
+    return DetectionData(*settings(folder, batch, chosen.num_replicas, **options), chosen, seed=4)
 
 
 def test_images_and_targets_are_those_of_each_image_alone(prepared):

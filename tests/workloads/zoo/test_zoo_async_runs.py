@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from suite.results.logs.reader import read
-from suite.worker.heartbeat import read_beat
+from suite.worker.heartbeat import read_heartbeat
 from tests.helpers import PROJECT, events, full_but, only, run_suite, status, variables, wait_until, where_grpc_is_open
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
@@ -92,5 +92,5 @@ def serving(output):
 def training(output):
     """Whether both workers have taken a step."""
     folder = only(output.glob("*/run_0"))
-    beats = [read_beat(folder, process) for process in range(2)]
+    beats = [read_heartbeat(folder, process) for process in range(2)]
     return all(beat is not None and beat.phase == "train" and beat.step > 0 for beat in beats)

@@ -28,7 +28,7 @@ LARGEST_ID = 2**31 - 1
 KNOWN_EMPTY = {918: 200_365, 2_206_849: 550_395}
 """Annotation to image: the two boxes of height 0 in the published instances_train2017.json (cocoapi issue 355). They cannot be
 learned (their logarithm does not exist) and are left out without being held against the files."""
-MOST_TEXT = 80
+MAX_TEXT = 80
 """Characters of a foreign value that a message shows."""
 
 
@@ -340,4 +340,4 @@ def _text(value: Any) -> str:
         text = value if isinstance(value, str) and value.isprintable() else ascii(value)
     except (RecursionError, ValueError):
         text = type(value).__name__
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"

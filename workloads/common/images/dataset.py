@@ -15,7 +15,7 @@ from workloads.common.data.published import COUNTS
 from workloads.common.images import index
 from workloads.common.manifest import Manifest
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Problems that are named one by one; the others are counted."""
 SPLITS = ("train", "val")
 
@@ -152,7 +152,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     def named(self, bad: Sequence[str]) -> list[str]:
         """A line for each of the first problems, and one that counts the others."""
-        return [*bad[:MOST_NAMED], *([f"… and {len(bad) - MOST_NAMED:,} more"] if len(bad) > MOST_NAMED else [])]
+        return [*bad[:MAX_NAMED], *([f"… and {len(bad) - MAX_NAMED:,} more"] if len(bad) > MAX_NAMED else [])]
 
     def refusal(self, bad: Sequence[str]) -> str:
         """One line for one problem; several are listed."""

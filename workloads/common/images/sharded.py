@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Place, Settings, options_as, steps_of
+from workloads.api import Array, Batch, Facts, Settings, WorkerContext, options_as, steps_of
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Int64s, UInt8s
 from workloads.common.cores import own_cores
@@ -93,14 +93,14 @@ class ImageData(ABC):
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
     """The workload's, for its own defaults."""
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        self.facts, self.place, self.seed = facts, place, seed
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+        self.facts, self.worker, self.seed = facts, worker, seed
         self.shapes = image_shapes(settings.model)
         options = options_as(self.OPTIONS, settings)
         self.scaled, self.skip_bad = options.decode == "scaled", options.skip_bad
         self.batch_size_global = settings.batch_size_global
-        self.batch_size = settings.batch_size_global // place.replicas_total
-        self.evaluation_share = -(-facts.evaluation_samples // place.replicas_total)
+        self.batch_size = settings.batch_size_global // worker.num_replicas
+        self.evaluation_share = -(-facts.evaluation_samples // worker.num_replicas)
         self.evaluation_batch_size = min(options.evaluation_batch_size, self.evaluation_share)
         self.folder = Path(settings.data_dir)
         manifest = manifests.read(self.folder)
@@ -110,7 +110,7 @@ class ImageData(ABC):
         self.images, self.evaluation_images = self.read_index("train", root), self.read_index("val", root)
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = self.order(0).steps
-        self.pool = ReaderPool(options.data_threads or own_cores(place))
+        self.pool = ReaderPool(options.data_threads or own_cores(worker))
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
@@ -213,19 +213,19 @@ class ImageData(ABC):
         order: Order | None = None
         weight = float(self.batch_size), float(self.batch_size_global), self.batch_size_global
         for step in range(first_step, stop_step):
-            epoch, place = divmod(step, self.steps_per_epoch)
-            if order is None or place == 0:
+            epoch, epoch_step = divmod(step, self.steps_per_epoch)
+            if order is None or epoch_step == 0:
                 order = self.order(epoch)
             batches, tasks = [], []
-            for replica in self.place.replicas:
-                images, shape = order(place, replica * self.batch_size, (replica + 1) * self.batch_size)
+            for replica in self.worker.replica_ids:
+                images, shape = order(epoch_step, replica * self.batch_size, (replica + 1) * self.batch_size)
                 arrays, begun = self.begin(ImageJob(images, epoch, self.batch_shape("train", images, shape)))
                 batches.append(Batch(arrays, *weight))
                 tasks += begun
             yield batches, tasks
 
     def _evaluation(self) -> Iterator[Making]:
-        size, replicas = self.evaluation_batch_size, self.place.replicas_total
+        size, replicas = self.evaluation_batch_size, self.worker.num_replicas
         for group in self.evaluation_groups:
             share = -(-group.count // replicas)
             for first in range(0, share, size):
@@ -233,7 +233,7 @@ class ImageData(ABC):
                 stops = [min(start + size, (r + 1) * share, group.count) for r, start in enumerate(starts)]
                 total = sum(stops) - sum(starts)
                 batches, tasks = [], []
-                for replica in self.place.replicas:
+                for replica in self.worker.replica_ids:
                     images = group[np.arange(starts[replica], stops[replica])]
                     arrays, begun = self._begin_evaluation(images, self.batch_shape("val", images, group.shape))
                     batches.append(Batch(arrays, float(len(images)), float(total), total))

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Place, Settings
+from workloads.api import Array, Batch, Facts, Settings, WorkerContext
 from workloads.common.images.counts import image_shapes
 from workloads.common.randomness import bits, stream
 
@@ -25,10 +25,10 @@ class SyntheticData(ABC):
     STREAM: ClassVar[str]
     """Label of the random numbers."""
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        self.settings, self.facts, self.place = settings, facts, place
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+        self.settings, self.facts, self.worker = settings, facts, worker
         total = settings.batch_size_global
-        count, self.shapes = total // place.replicas_total, image_shapes(settings.model)
+        count, self.shapes = total // worker.num_replicas, image_shapes(settings.model)
         self.batches = []
         for number in range(-(-self.BATCHES // len(self.shapes)) * len(self.shapes)):
             key = stream(seed, self.STREAM, number)
@@ -49,7 +49,7 @@ class SyntheticData(ABC):
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Batches of the real sizes; which of the synthetic images they hold means nothing."""
         for step in range(first_step, stop_step):
-            numbers = (step + replica * len(self.shapes) for replica in self.place.replicas)
+            numbers = (step + replica * len(self.shapes) for replica in self.worker.replica_ids)
             yield [self.batches[number % len(self.batches)] for number in numbers]
 
     def evaluation(self) -> Iterator[list[Batch]]:

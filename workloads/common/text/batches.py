@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.api import Array, ArraySpec, Batch, Place
+from workloads.api import Array, ArraySpec, Batch, WorkerContext
 from workloads.common import dropout
 from workloads.common.arrays import Int64s, Integers, UInt16s
 from workloads.common.batch_plan import BatchPlan, Bucket
@@ -146,7 +146,7 @@ class TranslationData:
         batching: Batching,
         lengths: UInt16s,
         splits: dict[str, Parallel],
-        place: Place,
+        worker: WorkerContext,
         seed: int,
         steps_per_epoch: int,
     ) -> None:
@@ -154,7 +154,7 @@ class TranslationData:
 
         `steps_per_epoch`: as `count` gives it.
         """
-        self.batching, self.lengths, self.splits, self.place, self.seed = batching, lengths, splits, place, seed
+        self.batching, self.lengths, self.splits, self.worker, self.seed = batching, lengths, splits, worker, seed
         self.steps_per_epoch = steps_per_epoch
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
@@ -172,11 +172,11 @@ class TranslationData:
     def _steps(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         order: BatchPlan | None = None
         for step in range(first_step, stop_step):
-            epoch, place = divmod(step, self.steps_per_epoch)
-            if order is None or place == 0:
+            epoch, epoch_step = divmod(step, self.steps_per_epoch)
+            if order is None or epoch_step == 0:
                 order = plan(self.lengths, self.batching, self.seed, epoch)
                 assert len(order) == self.steps_per_epoch
-            yield self._train_batches(epoch, *order.batch(place))
+            yield self._train_batches(epoch, *order.batch(epoch_step))
 
     def _train_batches(self, epoch: int, bucket: Bucket, samples: Int64s) -> list[Batch]:
         share, extra = self.batching.sentences(bucket), self.batching.framing.extra
@@ -184,7 +184,7 @@ class TranslationData:
         counts = {"tokens": source + target + 2 * extra * len(samples)}
         total = float(target + len(samples) if self.batching.weigh_tokens else len(samples))
         batches = []
-        for replica in self.place.replicas:
+        for replica in self.worker.replica_ids:
             mine = samples[replica * share : (replica + 1) * share]
             arrays = self._arrays(self.splits["train"], mine, bucket.edge)
             arrays["dropout_key"] = dropout.keys(self.seed, epoch, mine)
@@ -215,7 +215,7 @@ class TranslationData:
 
     def _evaluation(self, split: str, translate: bool) -> Iterator[list[Batch]]:
         """Sentences sorted by length; each global batch is dealt out to the replicas and padded to one of the edges."""
-        pairs, size, replicas = self.splits[split], self.batching.evaluation_sentences, self.place.replicas_total
+        pairs, size, replicas = self.splits[split], self.batching.evaluation_sentences, self.worker.num_replicas
         numbers = np.arange(len(pairs))
         lengths = pairs.source.lengths(numbers)
         if not translate:
@@ -225,12 +225,14 @@ class TranslationData:
             chunk = order[first : first + size * replicas]
             needed = int(lengths[chunk[0]]) + self.batching.framing.extra
             edge = next(edge for edge in sorted(self.batching.evaluation_edges) if edge >= needed)
-            yield [self._evaluation_batch(pairs, chunk, replica, edge, translate) for replica in self.place.replicas]
+            yield [
+                self._evaluation_batch(pairs, chunk, replica, edge, translate) for replica in self.worker.replica_ids
+            ]
 
     def _evaluation_batch(self, pairs: Parallel, chunk: Int64s, replica: int, edge: int, translate: bool) -> Batch:
         """One replica's share; where it is short, its first sentence (or sentence 0) fills it up without being valid."""
         size = self.batching.evaluation_sentences
-        mine = chunk[replica :: self.place.replicas_total]
+        mine = chunk[replica :: self.worker.num_replicas]
         number = np.resize(mine, size) if len(mine) else np.zeros(size, np.int64)
         if len(mine):
             number[len(mine) :] = mine[0]

@@ -21,8 +21,8 @@ from workloads.api import (
     Facts,
     Json,
     OptimizerSettings,
-    Place,
     Settings,
+    WorkerContext,
     Workload,
     WorkloadOptions,
     check_each_once,
@@ -229,7 +229,7 @@ class TranslationWorkload(Workload):
             arrays, weight, weight, count, {"tokens": sum(int(a.size) for a in arrays.values() if a.ndim == 2)}
         )
 
-    def open_data(self, place: Place, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> Data:
         """Map the arrays; a synthetic corpus is drawn by hash."""
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         counts, synthetic = self.facts.sizes, self.settings.profile == "synthetic"
@@ -237,7 +237,7 @@ class TranslationWorkload(Workload):
         read = self._synthetic if synthetic else partial(prepared.read, self.folder)
         corpus = {split: read(split, sizes[split]) for split in splits}
         lengths = facts.synthetic_lengths(counts["pairs"]) if synthetic else corpus["train"].lengths()
-        return TranslationData(self.batching, lengths, corpus, place, seed, self.steps_per_epoch)
+        return TranslationData(self.batching, lengths, corpus, worker, seed, self.steps_per_epoch)
 
     @property
     def folder(self) -> Path:

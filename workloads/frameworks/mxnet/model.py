@@ -7,7 +7,17 @@ from typing import Any
 
 import mxnet as mx
 
-from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, ParameterRule, Place, TrainStats, Workload
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Exchange,
+    GradientTraffic,
+    ParameterRule,
+    TrainStats,
+    WorkerContext,
+    Workload,
+)
 from workloads.frameworks.mxnet.flat import FlatLayout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
@@ -44,8 +54,8 @@ class ModelTrainer(MXNetTrainer):
 
     workload: Any
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.update_settings = workload.update_settings()
 
     # -- for subclasses -------------------------------------------------------------------------------------------
@@ -101,10 +111,10 @@ class ModelTrainer(MXNetTrainer):
 
     def _exchange(self) -> Exchange:
         """The way to the server, which takes part from now on."""
-        place, (replica,) = self.place, self.replicas
+        worker, (replica,) = self.worker, self.replicas
         update = ServerUpdate(self.update_settings, self.layout)
-        self.store = Store(replica.flat, replica.gradient, update, place.process, place.processes)
-        return Exchange(self.store, place.process, place.processes, self.workload.learning_rate)
+        self.store = Store(replica.flat, replica.gradient, update, worker.rank, worker.world_size)
+        return Exchange(self.store, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
@@ -118,9 +128,9 @@ class ModelTrainer(MXNetTrainer):
         self.graphs = Graphs(self.model, self.compiles)
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
-        self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients, self.place.replicas_total)
-        if not self.settings.asynchronous and self.place.processes > 1:
-            self.store = SyncStore(self.place.process, self.place.processes)
+        self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients, self.worker.num_replicas)
+        if not self.settings.asynchronous and self.worker.world_size > 1:
+            self.store = SyncStore(self.worker.rank, self.worker.world_size)
             self.optimizer.sum.join(self.store.sums)
 
     def _warm_up(self) -> None:

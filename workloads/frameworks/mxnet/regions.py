@@ -24,7 +24,7 @@ SAMPLES = 2
 """In each direction of a bin."""
 CORNERS = 2 * SAMPLES
 """Cells of a line that a bin is made of; the same cell may be two of them."""
-VALUES_MOST = 2**31 - 1
+MAX_VALUES = 2**31 - 1
 """Of a matrix, zeros among them: MXNet's packages count with 32 bits."""
 
 
@@ -70,7 +70,7 @@ class BySamples:
         images, self.bins = len(boxes), side * side
         cells, weights = samples(shapes, strides, boxes, level, side)
         self.columns = images * sum(rows * columns for rows, columns in shapes)
-        count, most = len(cells), VALUES_MOST // (self.columns * self.bins)
+        count, most = len(cells), MAX_VALUES // (self.columns * self.bins)
         parts = [slice(first, first + most) for first in range(0, count, most)]
         self.matrices = [self._matrix(cells[part], weights[part], context) for part in parts]
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
+from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 from workloads.frameworks.mxnet.server import Meeting, SyncStore
 
 T = TypeVar("T")
@@ -39,12 +39,12 @@ class MXNetTrainer(Trainer):
     store: Meeting | None = None
     """Where there are several processes: the way to the others, once it is open."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         # CPU contexts are numbered too: each number has its own worker thread (and OMP_NUM_THREADS threads below it).
         self.contexts = [
             mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
-            for number, name in enumerate(place.devices)
+            for number, name in enumerate(worker.devices)
         ]
         if self.contexts[0].device_type == "cpu":
             one_thread_here()

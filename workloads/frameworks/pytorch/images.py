@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from workloads.api import Batch, Place, TrainStats, Workload
+from workloads.api import Batch, TrainStats, WorkerContext, Workload
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.norms import BatchNorm
 
@@ -21,8 +21,8 @@ class ImageTrainer(ModelTrainer):
 
     memory_format = torch.channels_last
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True
         BatchNorm.fused = self.settings.options.get("fused_norms") == "on"
@@ -41,8 +41,8 @@ class ImageTrainer(ModelTrainer):
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
         stats = super().train(steps, first_step)
-        if self.place.processes > 1:
+        if self.worker.world_size > 1:
             for statistic in self.statistics().values():
                 dist.all_reduce(statistic)
-                statistic /= self.place.processes
+                statistic /= self.worker.world_size
         return stats

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, TrainStats, WorkerContext, Workload
 from workloads.common.randomness import stream
 from workloads.frameworks.pytorch import server
 from workloads.frameworks.pytorch.copies import download
@@ -36,8 +36,8 @@ class ModelTrainer(PyTorchTrainer):
 
     memory_format: ClassVar[torch.memory_format] = torch.preserve_format
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         self.updates = workload.update_settings()
         self.stepped: set[frozenset[str]] = set()
         """Names of the arrays of full batches whose step has run once."""
@@ -73,7 +73,7 @@ class ModelTrainer(PyTorchTrainer):
         self.optimizer: Optimizer | None = self.build_optimizer() if trains else None
         self.scaler = LossScaler(self.updates.loss_scaling, self.device)
         with_gradients = self.settings.mode in ("train", "forward_backward")
-        together = with_gradients and self.place.processes > 1 and not self.settings.asynchronous
+        together = with_gradients and self.worker.world_size > 1 and not self.settings.asynchronous
         self.distributed = self.distribute() if together else None
         called = self.distributed or self.model
         self.called = torch.compile(called) if self.settings.options.get("compile") == "on" else called
@@ -81,14 +81,14 @@ class ModelTrainer(PyTorchTrainer):
             self._warm_up()
         self._load(weights)
         # Masks of dropout: others on every replica, the same with and without a warm-up.
-        torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.place.replicas[0])))
+        torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.worker.replica_ids[0])))
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> Exchange:
         """The way to the server, which takes part from now on; the trained parameters travel."""
-        place, trained = self.place, {name: value for name, value in self.parameters.items() if value.requires_grad}
-        channel = server.Channel(trained, place.server, place.process, place.processes)
-        return Exchange(channel, place.process, place.processes, self.workload.learning_rate)
+        worker, trained = self.worker, {name: value for name, value in self.parameters.items() if value.requires_grad}
+        channel = server.Channel(trained, worker.server, worker.rank, worker.world_size)
+        return Exchange(channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
@@ -217,7 +217,7 @@ class ModelTrainer(PyTorchTrainer):
     def _backward(self, piece: Batch) -> Tensor:
         loss = self.loss(piece)
         # DistributedDataParallel averages gradients where a sum is wanted.
-        self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.place.processes).backward()
+        self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.worker.world_size).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:

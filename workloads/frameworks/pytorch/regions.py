@@ -20,7 +20,7 @@ from workloads.frameworks.pytorch import kernels
 
 SAMPLES = 2
 """In each direction of a bin."""
-PRODUCT_CELLS_MOST = 1024
+MAX_PRODUCT_CELLS = 1024
 """Maps of a level with more cells are left to torchvision's operator on a CPU."""
 
 
@@ -71,7 +71,7 @@ class OwnLevel(torch.autograd.Function):
 
 
 def _pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int) -> Tensor:
-    if boxes.device.type == "cpu" and maps[0].shape[2] * maps[0].shape[3] <= PRODUCT_CELLS_MOST:
+    if boxes.device.type == "cpu" and maps[0].shape[2] * maps[0].shape[3] <= MAX_PRODUCT_CELLS:
         return _pool_by_products(maps, strides, boxes, level, side)
     images = torch.arange(len(boxes), device=boxes.device, dtype=boxes.dtype).repeat_interleave(boxes.shape[1])
     rows, of_level = torch.cat([images[:, None], boxes.flatten(0, 1)], 1), level.flatten()

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
+from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 from workloads.common.data.prefetch import Prefetch
 from workloads.frameworks.pytorch import kernels, linear
 from workloads.frameworks.pytorch.copies import pinned, upload
@@ -25,15 +25,15 @@ CHECK_STEPS = 50
 class PyTorchTrainer(Trainer):
     """One process, one device. Subclasses give `step` and `loss`; models usually derive from ModelTrainer, which has both."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
-        assert len(place.replicas) == 1, "PyTorch drives one device per process"
-        self.device = torch.device(place.devices[0])
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
+        assert len(worker.replica_ids) == 1, "PyTorch drives one device per process"
+        self.device = torch.device(worker.devices[0])
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = self.settings.precision == "tf32"
             torch.backends.cudnn.allow_tf32 = self.settings.precision == "tf32"
         else:
-            torch.set_num_threads(place.threads_per_device)
+            torch.set_num_threads(worker.threads_per_device)
         linear.use_library(self.settings.linear)
         kernels.off = self.settings.kernels == "off"
         if not dist.is_initialized():
@@ -108,20 +108,20 @@ class PyTorchTrainer(Trainer):
                 check_finite(float(host), count)
                 host.copy_(total, non_blocking=True)
         # Alone, NCCL would first be set up here, on the clock; asynchronous workers have made different numbers of steps.
-        if self.place.processes > 1 and self.exchange is None:
+        if self.worker.world_size > 1 and self.exchange is None:
             dist.all_reduce(total)
         check_finite(float(total), count)
         return TrainStats(count, float(total) / max(count, 1))
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        if self.place.processes == 1:
+        if self.worker.world_size == 1:
             return [arrays]
-        received: list[Any] | None = [None] * self.place.processes if self.place.process == 0 else None
+        received: list[Any] | None = [None] * self.worker.world_size if self.worker.rank == 0 else None
         dist.gather_object(dict(arrays), received, dst=0)  # between our own processes only
         return received
 
     def broadcast(self, value: float) -> float:
-        if self.place.processes == 1:
+        if self.worker.world_size == 1:
             return value
         tensor = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.broadcast(tensor, src=0)

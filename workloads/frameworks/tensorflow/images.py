@@ -144,7 +144,7 @@ class ImageTrainer(ModelTrainer):
         if self.strategy is not None and statistics:
             summed = self.sum_over_replicas([statistic.read_value() for statistic in statistics])
             for statistic, value in zip(statistics, summed, strict=True):
-                statistic.assign(value / self.place.processes)
+                statistic.assign(value / self.worker.world_size)
         return stats
 
 

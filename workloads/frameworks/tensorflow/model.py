@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, WorkerContext, Workload
 from workloads.frameworks.tensorflow import server
 from workloads.frameworks.tensorflow.optimizers import LossScale, build_optimizer, clipped
 from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
@@ -44,8 +44,8 @@ class ModelTrainer(TensorFlowTrainer):
     auto_compiles: ClassVar[bool] = True
     """Whether compile=auto is XLA on a GPU: not where it would compile dozens of shapes."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
         # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU a guess.
         choice = getattr(workload.options, "compile", "auto")
         self.compiled = self.on_gpu and self.auto_compiles if choice == "auto" else choice == "on"
@@ -111,13 +111,13 @@ class ModelTrainer(TensorFlowTrainer):
 
     def _exchange(self) -> Exchange:
         """The way to the server, which takes part from now on; process 0 gives it the weights."""
-        place = self.place
-        self.channel = server.Channel(self.optimizer.parameters, self.workload, place.server, place.processes)
-        if place.process == 0:
+        worker = self.worker
+        self.channel = server.Channel(self.optimizer.parameters, self.workload, worker.server, worker.world_size)
+        if worker.rank == 0:
             self.channel.begin()
         if self.strategy is not None:
             self.broadcast(0.0)  # nobody pulls before that
-        return Exchange(self.channel, place.process, place.processes, self.workload.learning_rate)
+        return Exchange(self.channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
@@ -128,7 +128,7 @@ class ModelTrainer(TensorFlowTrainer):
         super().build()
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
-        self.loss_scale = LossScale(self.updates.loss_scaling, self.place.replicas_total)
+        self.loss_scale = LossScale(self.updates.loss_scaling, self.worker.num_replicas)
         alone = self.strategy is None and not self.settings.asynchronous
         # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
         part: Any = (lambda python: python) if alone else self._function

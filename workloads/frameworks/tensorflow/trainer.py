@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
+from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; a thread reads it, and the result is looked at one interval later."""
@@ -35,13 +35,13 @@ class TensorFlowTrainer(Trainer):
     total: tf.Variable
     """This replica's loss over the steps since it was last set to 0, float64; there once `build` was called."""
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
-        assert len(place.replicas) == 1, "TensorFlow drives one device per process"
-        self.on_gpu = place.devices[0].startswith("cuda")
+    def __init__(self, workload: Workload, worker: WorkerContext) -> None:
+        super().__init__(workload, worker)
+        assert len(worker.replica_ids) == 1, "TensorFlow drives one device per process"
+        self.on_gpu = worker.devices[0].startswith("cuda")
         self._configure()
         self.strategy: Any = None
-        if place.processes > 1:
+        if worker.world_size > 1:
             options = tf.distribute.experimental.CommunicationOptions(
                 implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
                 if self.on_gpu
@@ -57,16 +57,16 @@ class TensorFlowTrainer(Trainer):
 
     def _configure(self) -> None:
         """Threads, visible device and arithmetic; before anything makes TensorFlow start its runtime."""
-        tf.config.threading.set_intra_op_parallelism_threads(self.place.threads_per_device)
+        tf.config.threading.set_intra_op_parallelism_threads(self.worker.threads_per_device)
         tf.config.threading.set_inter_op_parallelism_threads(2 if self.on_gpu else 1)
         tf.config.experimental.enable_tensor_float_32_execution(self.settings.precision == "tf32")
         gpus = tf.config.list_physical_devices("GPU")
         if not self.on_gpu:
             tf.config.set_visible_devices([], "GPU")
             return
-        number = int(self.place.devices[0].partition(":")[2] or 0)
+        number = int(self.worker.devices[0].partition(":")[2] or 0)
         if number >= len(gpus):
-            raise ValueError(f"{self.place.devices[0]}: TensorFlow sees {len(gpus)} GPU(s); see CUDA_VISIBLE_DEVICES")
+            raise ValueError(f"{self.worker.devices[0]}: TensorFlow sees {len(gpus)} GPU(s); see CUDA_VISIBLE_DEVICES")
         tf.config.set_visible_devices([gpus[number]], "GPU")
         tf.config.experimental.set_memory_growth(gpus[number], True)
 
@@ -168,8 +168,8 @@ class TensorFlowTrainer(Trainer):
         np.savez(stream, **named)
         lengths = self._all_gather(np.array([stream.tell()], np.int64))
         padded = stream.getvalue().ljust(int(-(-lengths.max() // 8) * 8), b"\0")
-        rows = self._all_gather(np.frombuffer(padded, np.int64)).reshape(self.place.processes, -1)
-        if self.place.process != 0:
+        rows = self._all_gather(np.frombuffer(padded, np.int64)).reshape(self.worker.world_size, -1)
+        if self.worker.rank != 0:
             return None
         texts = (row.tobytes()[:length] for row, length in zip(rows, lengths, strict=True))
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
@@ -180,7 +180,7 @@ class TensorFlowTrainer(Trainer):
 
     def broadcast(self, value: float) -> float:
         """Process 0's value: a sum to which the others add nothing."""
-        mine = tf.constant(value if self.place.process == 0 else 0.0, tf.float64)
+        mine = tf.constant(value if self.worker.rank == 0 else 0.0, tf.float64)
         return _read(self.sum_over_replicas([mine])[0])
 
     def memory_peak_bytes(self) -> int:

@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from workloads.api import Array, Facts, Json, Place, Settings
+from workloads.api import Array, Facts, Json, Settings, WorkerContext
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Float32s, Int32s, Int64s, UInt8s, rows_of
 from workloads.common.coco import masks, objects
@@ -77,11 +77,11 @@ class SampleData(ImageData):
 
     OPTIONS = MaskRCNNOptions
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
         self.model: Mapping[str, Json] = settings.model
         self.objects_most = facts.sizes["objects_per_image_most"]
         self.samples = int(settings.model["rpn_samples"])
-        super().__init__(settings, facts, place, seed)
+        super().__init__(settings, facts, worker, seed)
         self.objects = objects.read(self.folder, "train", len(self.images))
         self.polygons, self.trainable = masks.read(self.folder, "train", len(self.objects.label))
 
@@ -97,7 +97,7 @@ class SampleData(ImageData):
         return group_by_orientation(self.evaluation_images, self.shapes)
 
     def order(self, epoch: int) -> StreamOrder:
-        return StreamOrder(self.groups, self.batch_size_global, self.place.replicas_total, self.seed, epoch)
+        return StreamOrder(self.groups, self.batch_size_global, self.worker.num_replicas, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """The smallest shape that holds the images."""

@@ -20,7 +20,7 @@ from workloads.common.images.shape_groups import ShapeGroup, group_by_orientatio
 from workloads.common.manifest import Manifest
 from workloads.maskrcnn.input.order import StreamOrder
 
-OBJECTS_MOST = 93
+MAX_OBJECTS = 93
 """Objects of the image of COCO 2017 that has most, crowds counted: presumed, for synthetic batches."""
 BATCHES_LOOKED_AT = 2_000
 """Of the first epoch, for the share of the padded images that is image."""
@@ -37,7 +37,7 @@ def read_facts(settings: Settings) -> Facts:
         facts = COCO2017.for_settings(settings)
         published = facts.evaluation_samples + 48  # images without objects count in the metric, and are looked at
         return replace(
-            facts, evaluation_samples=published, sizes={**facts.sizes, "objects_per_image_most": OBJECTS_MOST}
+            facts, evaluation_samples=published, sizes={**facts.sizes, "objects_per_image_most": MAX_OBJECTS}
         )
     folder = Path(settings.data_dir)
     facts = COCO2017.for_settings(settings)

@@ -68,7 +68,7 @@ def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tens
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
     of_size = references[..., 2:] - references[..., :2] + 1
     middle = references[..., :2] + of_size / 2 + moved[..., :2] / of_moves * of_size
-    half = (moved[..., 2:] / of_sizes).clamp(max=conventions.SIZE_DELTA_MOST).exp() * of_size / 2
+    half = (moved[..., 2:] / of_sizes).clamp(max=conventions.MAX_SIZE_DELTA).exp() * of_size / 2
     return torch.cat([middle - half, middle + half - 1], -1)
 
 
@@ -85,7 +85,7 @@ def kept(boxes: Tensor, scores: Tensor, most_iou: float) -> Tensor:
     Without a kernel of ours by torchvision's, for each image by itself, which waits.
     """
     edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
-    if boxes.is_cuda and boxes.shape[1] <= kernels.BOXES_MOST and kernels.usable():
+    if boxes.is_cuda and boxes.shape[1] <= kernels.MAX_BOXES and kernels.usable():
         return kernels.suppress(edges, most_iou)
     for keep, box, score in zip(keeps, edges, scores, strict=True):
         keep.index_fill_(0, nms(box, score, most_iou), 1)

@@ -41,7 +41,7 @@ class LinesDemo(Dataset):
 class Points:
     def __init__(self, settings, place, seed):
         self.points, self.settings = np.load(Path(settings.data_dir) / "points.npy"), settings
-        self.place, self.seed = place, seed
+        self.worker, self.seed = place, seed
 
     def train(self, first_step, stop_step):
         size = self.settings.batch_size_global
@@ -55,7 +55,7 @@ class Points:
 
     def share(self, chosen):
         """A batch for each replica of this process: every n-th of the chosen points."""
-        parts = [self.points[:, chosen[replica :: self.place.replicas_total]] for replica in self.place.replicas]
+        parts = [self.points[:, chosen[replica :: self.worker.num_replicas]] for replica in self.worker.replica_ids]
         return [Batch({"x": x, "y": y}, len(x), len(chosen), len(chosen)) for x, y in parts]
 
     def close(self):

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from suite import __version__
-from suite.agent.wire import packed
+from suite.agent.message_stream import packed
 from suite.common.run_config import SystemConfig
 from suite.control.caches import COMMAND_SECONDS
-from suite.control.hosts import agents
+from suite.control.hosts import host_checks
 from suite.control.hosts.agents import Agents
-from suite.control.hosts.connection import AgentConnection, LostHost
+from suite.control.hosts.connection import AgentConnection, HostFailure
 from suite.environments.environment import Environment
 from tests.helpers import one_line
 from tests.suite.control.hosts.test_launchers import LAUNCH
@@ -45,7 +45,7 @@ class FakeLink:
     def call(self, do, **order):
         return self.answer(self.ask(do, **order), 1)
 
-    def lost(self):
+    def failure(self):
         return None
 
     def close(self):
@@ -102,7 +102,7 @@ def test_machines_that_are_not_fit_for_a_run(kind):
 
 def test_a_machine_that_does_not_come_is_named_with_the_reason():
     link, said = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
-    link.facts, link.lost = None, lambda: LostHost("rank_died", said)
+    link.facts, link.failure = None, lambda: HostFailure("rank_died", said)
     with pytest.raises(ValueError, match=said):
         Agents([link], LAUNCH)
 
@@ -147,7 +147,7 @@ def file_of(content):
 def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
     links = [FakeLink("a", {}, {"ask": asked()}), FakeLink("b", {}, {"ask": answer})]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
-        agents._check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
+        host_checks.check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
 
 @pytest.mark.parametrize("digests", [("x", "x"), (None, None), ("x", "y"), ("x", None)])
@@ -156,7 +156,7 @@ def test_locks_are_the_same_everywhere(digests):
     links = [FakeLink(name, {}, {"read": file_of(marker)}) for name, marker in zip("ab", markers, strict=True)]
     said = "environment torch was not made from the same lock on a, b"
     with nullcontext() if digests[0] == digests[1] else pytest.raises(ValueError, match=said):
-        agents._same_lock(links, TORCH)
+        host_checks.check_same_lock(links, TORCH)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_locks_are_the_same_everywhere(digests):
 def test_data_are_the_same_everywhere(tmp_path, manifest, said):
     (tmp_path / "manifest.json").write_text('{"fingerprint": "x", "source": "here"}')
     with pytest.raises(ValueError, match=said) if said else nullcontext():
-        agents._same_data([FakeLink("a", {}, {"read": file_of(manifest)})], "ncf-demo", str(tmp_path))
+        host_checks.check_same_data([FakeLink("a", {}, {"read": file_of(manifest)})], "ncf-demo", str(tmp_path))
 
 
 def job_with(command):

@@ -23,7 +23,7 @@ def agents(monkeypatch, **others):
 
     def started(name, by, launch):
         assert by == "ssh"
-        return launchers.line_of(name, others.get(name) or launchers.agent_words(launch.lease_seconds), launch)
+        return launchers.connect_agent(name, others.get(name) or launchers.agent_argv(launch.lease_seconds), launch)
 
     monkeypatch.setattr(launchers, "started", started)
 
@@ -39,7 +39,7 @@ def said_by(capsys, *words):
 def test_every_machine_answers_for_itself_and_the_worst_code_counts(monkeypatch, capsys):
     """The second machine has a core less than the run needs."""
     cores = sorted(os.sched_getaffinity(0))
-    fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_words(5.0)]
+    fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_argv(5.0)]
     agents(monkeypatch, b=fewer)
     code, lines = said_by(capsys, "doctor", "--device", "cpu", "--gpus", len(cores), "--hosts", "a,b")
     impossible = [line for line in lines if f"this machine has {len(cores) - 1}" in line]
@@ -70,7 +70,8 @@ def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
     monkeypatch.setattr(sys, "executable", "/no/python")
     code, lines = said_by(capsys, "doctor", "--hosts", "a,b")
     assert code == 2
-    assert lines == [f"{name}: /no/python: No such file or directory" for name in "ab"]
+    said = "/no/python is not there: install the suite at the same place on every machine"
+    assert lines == [f"{name}: machine {name} is lost: sh ended with exit code 66: {said}" for name in "ab"]
 
 
 def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
@@ -113,7 +114,7 @@ def test_which_machines_are_meant():
     ("words", "said"),
     [
         (("--launch", "ssh"), "--launch ssh: which machines? type --hosts a,b or --hostfile FILE"),
-        (("--launch", "slurm"), "--launch slurm: this is no allocation; type salloc -N2 first"),
+        (("--launch", "slurm"), "--launch slurm: there is no SLURM allocation here. Run salloc -N2 first"),
         (("--launch", "slurm", "--hosts", "a"), "--launch slurm: --hosts and --hostfile are for --launch ssh"),
         (("--launch", "local", "--hosts", "a"), "--launch local: --hosts and --hostfile are for --launch ssh"),
     ],

@@ -17,9 +17,9 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
 )
 def test_a_scheduler_that_ends_a_machine_interrupts(said, status):
     """Also where the client says so only after the agent's end of the line has closed."""
-    link = launchers.line_of("node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{said}' >&2; exit 1"], LAUNCH)
+    link = launchers.connect_agent("node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{said}' >&2; exit 1"], LAUNCH)
     try:
-        lost = wait_until("the line ends", link.lost)
+        lost = wait_until("the line ends", link.failure)
         why = f"machine node1 is lost: sh ended with exit code 1: {said.splitlines()[-1]}"
         assert (lost.status, lost.reason) == (status, why)
     finally:

@@ -101,10 +101,10 @@ def test_a_stranger_that_has_left_is_no_error():
 
 def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
     """More than are asked at once, one of which sends a byte now and then; the wait is as long as it says."""
-    monkeypatch.setattr(external, "SHAKE_SECONDS", 0.5)
+    monkeypatch.setattr(external, "HANDSHAKE_SECONDS", 0.5)
     told = []
     port, thread = gathering(2, told)
-    strangers = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(external.SHAKES_AT_ONCE + 20)]
+    strangers = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(external.MAX_HANDSHAKES + 20)]
     hurry()
 
     def over():

@@ -98,11 +98,11 @@ def test_machines_that_cannot_be_read(changes, said):
 
 
 def test_the_words_of_srun_and_ssh():
-    assert launchers.srun_words("node2", ALLOCATION) == [
+    assert launchers.srun_argv("node2", ALLOCATION) == [
         "srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4", "--cpu-bind=none", "--unbuffered",
         "--quiet",
     ]  # fmt: skip
-    assert launchers.ssh_words("me@b", 10.0) == ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "me@b"]
+    assert launchers.ssh_argv("me@b", 10.0) == ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "me@b"]
 
 
 def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):

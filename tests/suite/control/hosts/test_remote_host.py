@@ -15,7 +15,7 @@ class Link:
         self.asked.append((do, order))
         return len(self.asked)
 
-    def lost(self):
+    def failure(self):
         return None
 
     def call(self, do, seconds=0.0, **order):
@@ -39,5 +39,5 @@ def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
 def test_containers_are_ended_by_the_order_that_ends_the_run(tmp_path):
     """Orders of their own would overtake each other: the agent ends all processes, also one that removes containers."""
     link = Link()
-    machine_of(link, tmp_path).ask_to_end([], ("docker", "rm", "--force", "a"))
+    machine_of(link, tmp_path).terminate([], ("docker", "rm", "--force", "a"))
     assert link.asked == [("finish", {"ending": ["docker", "rm", "--force", "a"]})]

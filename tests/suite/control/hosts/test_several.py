@@ -66,8 +66,10 @@ def started(two, folder, *words, before=()):
 
     def trains():
         assert controller.client.poll() is None, (folder / "out").read_text()
-        beats = [json.loads(path.read_text()) for path in folder.glob("logs/*/*/run_0/.worker-?.json")]
-        return len(beats) == 2 and all(beat["phase"] == "train" and beat["step"] > 2 for beat in beats)
+        heartbeats = [json.loads(path.read_text()) for path in folder.glob("logs/*/*/run_0/.worker-?.json")]
+        return len(heartbeats) == 2 and all(
+            heartbeat["phase"] == "train" and heartbeat["step"] > 2 for heartbeat in heartbeats
+        )
 
     try:
         wait_until("training", trains)

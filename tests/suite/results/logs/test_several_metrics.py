@@ -9,7 +9,7 @@ from rich.console import Console
 from suite.control.progress import Progress
 from suite.results import read
 from suite.results.scores import results
-from suite.results.views.report import results_section
+from suite.results.views.results_section import results_section
 from testing.fake_logs import demo_log, write
 from tests.suite.worker.test_loop import make_run
 

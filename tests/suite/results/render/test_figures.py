@@ -20,7 +20,7 @@ from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import prediction_charts
 from suite.results.render.html.study_charts import study_charts
 from suite.results.scores import find_published, published_results, results
-from suite.results.views.report import together
+from suite.results.views.report_tables import together
 from suite.results.views.study import StudyResult
 from suite.results.views.study_columns import StudyLine
 from testing.fake_logs import demo_log, write, write_run

@@ -20,6 +20,7 @@ from suite.cli import main
 from suite.results import table
 from suite.results.price import parse_prices
 from suite.results.published import FOLDER_VARIABLE
+from suite.results.render.html import blocks, figure_blocks, page_file
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
@@ -210,14 +211,14 @@ def test_next_steps_are_commands_for_these_logs(tmp_path, monkeypatch):
 
 def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
     """By the rows of `suite tables`, no more than have room."""
-    monkeypatch.setattr(pages, "MAX_PAIRS", 2)
+    monkeypatch.setattr(blocks, "MAX_PAIRS", 2)
     sweep(tmp_path / "logs", runs=3)
     body = page(tmp_path / "logs", tmp_path).source.split("<h2>Factors of the speedup</h2>")[1]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]]
     assert [row[0].split(" (")[0].strip() for row in rows] == ["1 → 2", "1 → 4"]
     assert "3.00" in rows[1]  # three epochs of 2 s, then two of 1 s
     assert "to target with" not in body  # the factors are columns
-    assert "and 1 more pairs" in body
+    assert "Not shown: 1 pair." in body
 
 
 def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compared(tmp_path):
@@ -314,7 +315,7 @@ def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     lines = list(csv.DictReader(gzip.decompress(points).decode().splitlines()))
     evaluated = [float(line["value"]) for line in lines if line["metric"]]
     assert sorted(evaluated) == sorted([0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3)  # as sweep writes them
-    monkeypatch.setattr(pages, "MAX_DATA_BYTES", 100)
+    monkeypatch.setattr(page_file, "MAX_DATA_BYTES", 100)
     found = page(tmp_path / "logs", tmp_path, "large.html")
     assert "data:text/csv" not in found.source
     assert "suite report --format csv --output results.csv" in found.text
@@ -471,7 +472,8 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
 
 
 def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "MAX_DRAWN_TABLES", 2)
+    for module in (pages, figure_blocks):
+        monkeypatch.setattr(module, "MAX_DRAWN_TABLES", 2)
     for index in range(60):
         write_run(tmp_path / "logs", "ncf-1", index, seconds_per_epoch=1 + index / 100)
     for index in range(4):

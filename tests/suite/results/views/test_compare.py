@@ -16,7 +16,8 @@ from suite.results.render.document import markdown
 from suite.results.scores import published_results, results
 from suite.results.series import speedups
 from suite.results.targets import same_targets
-from suite.results.views.compare import comparable, compare, logs_side, published_side
+from suite.results.views.compare import comparable, compare
+from suite.results.views.compare_sides import logs_side, published_side
 from testing.fake_logs import foreign, write, write_run
 from tests.helpers import PROJECT, examples, refusal, suite_here
 

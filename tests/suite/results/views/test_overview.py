@@ -6,7 +6,8 @@ from suite.results.names import accelerator_name, short_title
 from suite.results.price import parse_prices
 from suite.results.scores import published_results, results
 from suite.results.text import range_text, time_text
-from suite.results.views.overview import overview, published_overview
+from suite.results.views.overview import overview
+from suite.results.views.published_overview import published_overview
 from suite.results.views.section import target_and_data_text
 from testing.fake_logs import foreign, write_run
 from tests.suite.results.rows import make_result

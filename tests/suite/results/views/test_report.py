@@ -11,6 +11,7 @@ from suite.results.render.document import document, markdown
 from suite.results.scores import results, results_of
 from suite.results.table import read_runs
 from suite.results.views import report as views
+from suite.results.views import result_sentences
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
 from testing.fake_logs import demo_log, foreign, write, write_run
@@ -423,9 +424,9 @@ def test_reasons_for_the_open_division_are_short_unless_all_are_asked_for():
     model = Deviation(DeviationCode.SETTING, "model", allowed="the reference's", parts=parts)
     demo = Deviation(DeviationCode.SETTING, "profile", value="demo", allowed="reference")
     rest = [Deviation(DeviationCode.SETTING, f"setting_{n}", value=n, allowed="1") for n in range(2, 7)]
-    short = views.open_division_sentence([model, *rest, demo])
+    short = result_sentences.open_division_sentence([model, *rest, demo])
     assert short.startswith("Open division because: profile is demo instead of reference; model differs")
     assert "part_3 and 16 more settings" in short
     assert "3 more reasons (--verbose)" in short
-    whole = views.open_division_sentence([model, *rest, demo], verbose=True)
+    whole = result_sentences.open_division_sentence([model, *rest, demo], verbose=True)
     assert all(name in whole for name in (*parts, *(f"setting_{n} is {n} instead of 1" for n in range(2, 7))))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.plan.jobs import kinds
+from suite.plan.jobs import load_workload_and_framework
 from suite.plan.settings import resolve_settings
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
 from suite.results.predict.epochs import EpochsEstimate, epochs_at, reference_points
@@ -386,8 +386,10 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
 def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     half = ["precision=bf16"] if name == "gnmt" else []  # published runs: its vocabulary is filled up in half precision
     config = composed(f"workload={name}", "profile=synthetic", "device=cpu", *half)
-    settings = resolve_settings(config, *kinds(config))
-    workload = kinds(config)[0](settings, kinds(config)[0].read_facts(settings))
+    settings = resolve_settings(config, *load_workload_and_framework(config))
+    workload = load_workload_and_framework(config)[0](
+        settings, load_workload_and_framework(config)[0].read_facts(settings)
+    )
     if name == "ncf":
         shapes = weights.shapes(workload.users, workload.items, settings.model)
     else:

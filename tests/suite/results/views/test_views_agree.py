@@ -15,7 +15,8 @@ from suite.results.scores import results_of
 from suite.results.table import read_runs
 from suite.results.views.advise import advise
 from suite.results.views.baseline import baseline_section
-from suite.results.views.compare import compare, logs_side, published_side
+from suite.results.views.compare import compare
+from suite.results.views.compare_sides import logs_side, published_side
 from suite.results.views.published import published_list
 from suite.results.views.report import report
 from suite.results.views.tables import tables

@@ -12,7 +12,7 @@ import simplejpeg
 from testing.synthetic import place
 from tests.workloads.common.images import preparing
 from tests.workloads.resnet50.synthetic_images import picture, size
-from workloads.api import Data, Dataset, Place
+from workloads.api import Data, Dataset, WorkerContext
 from workloads.common.coco.dataset import CocoFolders
 
 CATEGORIES = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}, {"id": 13, "name": "stop sign"}]
@@ -39,7 +39,7 @@ def copies(data: Data, first: int, stop: int) -> list[list[dict[str, np.ndarray]
     ]
 
 
-def validation(opened: Callable[[Place], Data]) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
+def validation(opened: Callable[[WorkerContext], Data]) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
     """Arrays, slot and own pixels of each validation image that three replicas of two processes see; padding is marked."""
     for process, replicas in ((0, range(2)), (1, range(2, 3))):
         data = opened(place(process, replicas, 3))

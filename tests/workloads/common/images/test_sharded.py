@@ -57,7 +57,7 @@ def data(tmp_path):
 def test_processes_of_a_host_share_its_cores(data, monkeypatch):
     """Eight processes with a GPU each would start eight times as many threads as there are cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
-    place = dataclasses.replace(data.place, processes=16, processes_of_host=8)
+    place = dataclasses.replace(data.worker, world_size=16, local_world_size=8)
     opened = ImageNetData(synthetic.settings(data.folder), data.facts, place, 0)
     assert opened.pool.threads == 12
     opened.close()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from suite.common import registry
+from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from tests.frameworks_probe import below, probe, relative
 from tests.helpers import PROJECT
@@ -35,7 +36,7 @@ def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
 @pytest.mark.parametrize(("words", "added"), [((), [1, 1, 0]), (("trainer",), [0, 1, 0])])
 def test_only_the_contexts_worker_has_threads_of_openmp(words, added):
     """Without a trainer the calling thread gets one for a copy: the first case shows that the second can fail."""
-    environment = resolve({"name": "auto"}, registry.load_framework("mxnet").environments["cpu"])
+    environment = resolve(EnvironmentConfig(), registry.load_framework("mxnet").environments["cpu"])
     command = environment.command("-m", "tests.probes.mxnet_threads", *words)
     variables = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)

@@ -66,7 +66,7 @@ def settings(folder, batch=6, devices=1, model=MODEL, **options):
 
 def opened(folder, where=None, batch=6, **options):
     chosen = where or place(0, range(1), 1)
-    return SampleData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
+    return SampleData(*settings(folder, batch, chosen.num_replicas, **options), chosen, seed=4)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Array, Facts, Place, Settings
+from workloads.api import Array, Facts, Settings, WorkerContext
 from workloads.common import manifest as manifests
 from workloads.common.arrays import UInt8s, mapped
 from workloads.common.images.index import ImageIndex
@@ -103,9 +103,9 @@ class ArrayDataset(manifests.Prepared):
 class ArrayData(ImageData):
     """`workloads.api.Data` over arrays; batches are those of `labelled.ImageNetData`."""
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
         self.pixels: dict[str, UInt8s] = {}
-        super().__init__(settings, facts, place, seed)
+        super().__init__(settings, facts, worker, seed)
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Sizes and labels; the images stay mapped."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workloads.api import Array, Facts, Place, Settings
+from workloads.api import Array, Facts, Settings, WorkerContext
 from workloads.common.arrays import Int64s, UInt8s
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.jpeg import Reader
@@ -24,8 +24,8 @@ class ImageNetData(ImageData):
     evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
     """
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        super().__init__(settings, facts, place, seed)
+    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+        super().__init__(settings, facts, worker, seed)
         self.resize_size = int(settings.model["resize_size"])
         self.area_minimum = float(settings.model["area_minimum"])
 

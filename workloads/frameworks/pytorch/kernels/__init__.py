@@ -23,7 +23,7 @@ HASHES = 1_024
 """Of a program that draws masks."""
 LOGITS = 4_096
 """Of a row, at a time."""
-BOXES_MOST = 4_096
+MAX_BOXES = 4_096
 """Of an image, in the registers of one program."""
 
 

@@ -23,7 +23,7 @@ STRANGE_LINES = 20
 Message = Mapping[str, Any]
 
 
-class Wire:
+class MessageStream:
     """One end of the line. What arrives is read with `received`."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from suite.agent.wire import packed
+from suite.agent.message_stream import packed
 from suite.common.run_folder import is_beat, is_temporary
 
 CHUNK_BYTES = 192 << 10
 
 
-class NewFiles:
+class FileTailer:
     """Follows the files of a folder, whose names are flat."""
 
     def __init__(self, folder: Path) -> None:

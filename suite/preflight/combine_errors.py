@@ -9,13 +9,13 @@ from suite.common import conf
 from suite.config.compose import Composed
 from suite.config.sweeps import counts_up_to
 from suite.machine import devices
-from suite.plan.jobs import Plan
+from suite.plan.job import Plan
 
 KEPT = ("workload", "framework", "plugins", "output", "environment")
 """Keys of the command that its demo keeps, beside `environment.*`."""
 
 
-def explained(jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True) -> ValueError:
+def combine_errors(jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True) -> ValueError:
     """The error of plans of which one at least has findings: one line, or where more is in the way all of it, numbered, and
     the demo to type `here`, on this machine."""
     lines = list(dict.fromkeys(str(error) for one in plans for error in one.findings))

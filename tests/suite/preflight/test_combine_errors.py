@@ -11,7 +11,7 @@ from suite.environments.environment import Environment
 from suite.machine import devices
 from suite.plan import capacity
 from suite.plan.jobs import plan
-from suite.preflight.obstacles import explained
+from suite.preflight.combine_errors import combine_errors
 from tests.helpers import composed, run_suite_here
 
 GIB = 1 << 30
@@ -105,7 +105,7 @@ def test_the_demo_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_c
 
 def said(*words):
     config = composed(*words)
-    return str(explained([Composed(config, words)], [plan(config)]))
+    return str(combine_errors([Composed(config, words)], [plan(config)]))
 
 
 def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):

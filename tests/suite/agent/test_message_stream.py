@@ -4,12 +4,12 @@ import io
 
 import pytest
 
-from suite.agent.wire import Wire
+from suite.agent.message_stream import MessageStream
 
 
 @pytest.mark.parametrize("banner", [b"Welcome to node1", b"[" * 100_000, b"\xff\xfe", b"17"], ids=range(4))
 def test_a_line_of_something_else_is_kept_and_ends_nothing(banner):
-    wire = Wire(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
+    wire = MessageStream(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
     assert list(wire.received(5.0)) == [{"kind": "hello"}]
     assert wire.ended.wait(5.0)
     assert wire.strange == [banner.decode(errors="replace")]

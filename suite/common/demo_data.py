@@ -1,0 +1,24 @@
+"""Generates the data set of a demo in the data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.common.paths import data_root
+from suite.common.registry import load_dataset
+from suite.common.relative_path import relative_path
+
+
+def generate_demo_data(dataset: str) -> Iterator[str]:
+    """Generate a data set, and yield a line on each step.
+
+    Raises:
+        OSError: The data set cannot be written. The error names a file or the folder.
+    """
+    folder = data_root() / dataset
+    try:
+        yield from load_dataset(dataset).make_demo(Path(relative_path(folder)))
+    except OSError as error:
+        error.filename = error.filename or str(folder)
+        raise

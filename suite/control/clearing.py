@@ -1,0 +1,35 @@
+"""Clears the caches of all machines before a run, and finds out afterwards whether the data set changed meanwhile."""
+
+from __future__ import annotations
+
+from suite.control import caches
+from suite.control.command import Command
+from suite.control.hosts.agents import Agents
+from suite.plan.job import Job
+from workloads.api import Deviation, DeviationCode
+
+
+def clear_caches(job: Job, command: Command, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
+    """Clear the caches before a run that begins.
+
+    Returns:
+        Whether they are cleared, and the states of the data set's files. The states are None on several machines, where the
+        data are compared only after the clearing.
+    """
+    settings = job.template.settings
+    states = None
+    if agents is not None:
+        cleared, lines = agents.clear(job)
+    else:
+        cleared, line, states = caches.clear_and_watch(job.system, settings.dataset, settings.data_dir)
+        lines = [line] if line else []
+    for line in lines:
+        command.warn(line)
+    return cleared, states
+
+
+def open_reasons(states: caches.DataStates | None) -> list[Deviation]:
+    """Return the reasons for division open that are known only when a run has ended."""
+    changed = states.find_change() if states is not None else ""
+    sentence = f"the data set changed during the run: {changed}"
+    return [Deviation(DeviationCode.DATA_CHANGED, detail=sentence)] if changed else []

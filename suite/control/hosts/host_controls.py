@@ -1,0 +1,30 @@
+"""Makes the `HostControl` of each machine of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from suite.common.runspec import Host
+from suite.control.hosts.connection import AgentConnection
+from suite.control.hosts.host_control import HostControl
+from suite.control.hosts.remote_host import RemoteHost
+from suite.control.hosts.this_host import ThisHost
+from suite.control.machine_records import MachineRecords
+from suite.environments.environment import Environment
+
+Links = Mapping[str, AgentConnection]
+"""Name of each machine to the connection to its agent. Empty: the run is on this machine."""
+NO_LINKS: Links = {}
+
+
+def local_controls(hosts: Sequence[Host], folder: Path, environment: Environment) -> list[HostControl]:
+    """Return the controls of a run without agents. Several hosts are then shares of this machine."""
+    return [ThisHost(host, folder, environment) for host in hosts]
+
+
+def remote_control(
+    links: Links, host: Host, folder: Path, environment: Environment, records: MachineRecords
+) -> HostControl:
+    """Begin a run on a machine with an agent. Raises ConnectionLost if the agent does not respond."""
+    return RemoteHost(links[host.name], host, environment, folder, records.folder_of(host))

@@ -1,0 +1,74 @@
+"""Records what the machines of a run are made of, how they were used, and whether other programs disturbed the run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from suite.common.run_folder import machine_folder
+from suite.common.runspec import Host, RunSpec
+from suite.control import condition
+from suite.control.telemetry import TelemetryRecorder, cut
+from suite.machine import topology
+from suite.worker.heartbeat import WorkerStatus
+
+
+class MachineRecords:
+    """The telemetry and topology files of one run, and the line on the condition of the machines in its log."""
+
+    def __init__(self, run: RunSpec, has_agents: bool) -> None:
+        """Prepare the records.
+
+        Args:
+            run: The run, with its machines.
+            has_agents: Agents record the machines, and send the files.
+        """
+        self._run, self._has_agents = run, has_agents
+        self._folder = Path(run.folder)
+        self._log = self._folder / f"result_{run.run_index}.txt"
+        self._telemetry: list[TelemetryRecorder] = []
+        self.busy: list[str] = []
+        """Reasons why the machines were busy, after the run."""
+
+    def folder_of(self, host: Host) -> Path:
+        """Return the folder for the records of a machine."""
+        return machine_folder(self._folder, host.name, len(self._run.hosts))
+
+    def prepare(self) -> None:
+        """Write the topology of this machine, unless agents do so."""
+        for host in () if self._has_agents else self._run.hosts:
+            if host.is_here:
+                folder = self.folder_of(host)
+                folder.mkdir(exist_ok=True)
+                topology.write(folder)
+                is_gpu = self._run.settings.device == "cuda"
+                self._telemetry.append(TelemetryRecorder(folder / "telemetry.jsonl", self._log, is_gpu))
+
+    def start(self) -> None:
+        """Start to sample this machine."""
+        for telemetry in self._telemetry:
+            telemetry.start()
+
+    def finish(
+        self, heartbeats: list[WorkerStatus | None], process_hosts: Sequence[Host], server_hosts: Collection[str]
+    ) -> None:
+        """Stop sampling, and append to the log how much of the machines the run got.
+
+        Args:
+            heartbeats: Last state of each worker.
+            process_hosts: Machine of each worker.
+            server_hosts: Names of the machines with processes that serve the workers.
+        """
+        for telemetry in self._telemetry:
+            telemetry.stop()
+        paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
+        for _, path in paths if self._has_agents else ():
+            with contextlib.suppress(OSError, ValueError, TypeError):  # the file did not arrive, or not completely
+                cut(path, self._log)
+        samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
+        names = [host.name for host in process_hosts]
+        figures = condition.figures(heartbeats, names, samples, set(server_hosts))
+        if figures:
+            self.busy = condition.busy(figures)
+            condition.append(self._log, figures)

@@ -1,0 +1,301 @@
+"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how, and which of them failed first."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from suite.common.runspec import Host, RunSpec
+from suite.control import memory
+from suite.control.hosts.host_control import HostControl, Started
+from suite.control.run_status import RunStatus
+from suite.launch.children import exit_text
+from suite.worker.heartbeat import WorkerStatus, heartbeat_path, read_heartbeat
+from workloads import files
+
+POLL_SECONDS = 0.1
+STACK_SECONDS = 5.0
+"""Time within which a hung worker must write its stacks, also on a busy machine."""
+LOG_BYTES = 1 << 20
+"""Part of a worker's text log that is read, because the log may have any size."""
+EXIT_SECONDS = 20.0
+"""Time within which the processes must exit after the last one has finished."""
+
+
+class RunMonitor:
+    """Watches the processes of one run. The supervisor adds each process that it starts.
+
+    A run ends when all workers have finished (see `HeartbeatWriter`), or when the first of these is found, in this order of
+    causes: a lost machine, a killed server, a worker that died, a server that failed, and a worker that reports a failure.
+    The order matters because the other workers fail of the first failure. Before the decision, each machine reports all events
+    until now.
+    """
+
+    def __init__(self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool) -> None:
+        """Watch a run.
+
+        Args:
+            run: The run.
+            hosts: Its machines.
+            process_hosts: The machine of each worker.
+            has_agents: Agents report what happens on the machines, so it is known here a little later.
+        """
+        self.run_spec = run
+        self.folder = Path(run.folder)
+        self.hosts, self.process_hosts = list(hosts), list(process_hosts)
+        self.controls: list[HostControl] = []
+        """One control per machine, in the order of the machines."""
+        self.children: dict[str, subprocess.Popen[bytes] | Started] = {}
+        self.command_hosts: dict[str, Host] = {}
+        """Name of each command to the machine that it was started on."""
+        self.servers: set[str] = set()
+        """Names of the commands that serve the workers."""
+        self._has_agents = has_agents
+        self._last_count = [-1] * len(process_hosts)
+        self._last_change = [time.monotonic()] * len(process_hosts)
+        self._done_since: float | None = None
+
+    def poll(self, show: Callable[[list[WorkerStatus | None]], None]) -> RunStatus | None:
+        """Check everything once, and return how the run ended; None while it continues.
+
+        Args:
+            show: Function that shows the heartbeats.
+        """
+        exits = self._exits()  # before the heartbeats, because the last heartbeat of a worker counts
+        heartbeats = self.heartbeats()
+        show(heartbeats)
+        all_done = all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats)
+        lost = None if all_done else self.failure()
+        ended = (
+            lost
+            or self._exhausts(heartbeats)
+            or self.died(heartbeats)
+            or self._server_died(heartbeats, exits)
+            or self._failed(heartbeats)
+        )
+        if ended is not None:
+            # When a process dies, its peers fail of that, perhaps before its end is visible. Name the one that died.
+            time.sleep(POLL_SECONDS)
+            return self._first_of_all(ended)
+        workers = [code for name, code in exits.items() if name not in self.servers]
+        if all_done and (all(code is not None for code in workers) or self._left_late()):
+            first = heartbeats[0]
+            assert first is not None
+            return RunStatus(first.status, first.reason)
+        left = None if all_done else self._left(heartbeats, exits)
+        if left is not None and self._has_agents:  # a process may leave before the reason is known here
+            return self._first_of_all(self._failed(self.heartbeats()) or left)
+        return None if all_done else left or self._hung(heartbeats)
+
+    def _first_of_all(self, ended: RunStatus) -> RunStatus:
+        """Return the first failure, in the order that the docstring of the class gives.
+
+        A machine counts as lost only after its lease has run out. Until then its peers have already failed. Therefore each
+        machine is asked: it reports all events until now, or it is lost.
+        """
+        for control in self.controls:
+            control.flush_events()
+        heartbeats = self.heartbeats()
+        server = self._server_died(heartbeats, self._exits())
+        killed = server if server is not None and server.status == "rank_died" else None
+        return self.failure() or killed or self.died(heartbeats) or server or ended
+
+    def failure(self) -> RunStatus | None:
+        """Return the status if a machine is lost."""
+        losses = [(loss, control.host) for control in self.controls if (loss := control.failure())]
+        for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
+            return RunStatus(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
+        return None
+
+    def _exits(self) -> dict[str, int | None]:
+        """Return the exit code of each command; None while it runs."""
+        return {name: child.poll() for name, child in self.children.items()}
+
+    def _server_died(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
+        """Return the status if a server failed while a worker still needed it. A server without workers exits with code 0."""
+        if all(heartbeat is not None and heartbeat.status in ("success", "target_missed") for heartbeat in heartbeats):
+            return None
+        for name in sorted(self.servers):
+            if code := exits[name]:
+                how = f"the {name} died ({exit_text(code)}): {self._last_line(name)}"
+                return RunStatus("rank_died" if code < 0 else "failed", how)
+        return None
+
+    def _exhausts(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
+        """Return the status if the run would take all of a machine's memory."""
+        for control in self.controls:
+            why = control.exhausts(self.pids(control, heartbeats))
+            if why:
+                return RunStatus("oom", why, node=self._node(control.host))
+        return None
+
+    def pids(self, control: HostControl, heartbeats: list[WorkerStatus | None]) -> list[int]:
+        """Return the ids of the workers of a machine."""
+        return [
+            heartbeat.pid
+            for heartbeat in heartbeats
+            if heartbeat is not None and self._control_of(heartbeat.process) is control
+        ]
+
+    def _control_of(self, process: int) -> HostControl:
+        """Return the control of a worker's machine."""
+        return self.controls[self.hosts.index(self.process_hosts[process])]
+
+    def _node(self, host: Host) -> str:
+        """Return the name of a machine for `status.json`; empty if the run is on one machine."""
+        return host.name if len(self.hosts) > 1 else ""
+
+    def _left_late(self) -> bool:
+        """Check whether the processes have had EXIT_SECONDS to exit after the last one finished. The result is then final."""
+        self._done_since = self._done_since or time.monotonic()
+        return time.monotonic() - self._done_since > EXIT_SECONDS
+
+    def died(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
+        """Return the status if a worker is gone without having finished."""
+        for heartbeat in heartbeats:
+            if heartbeat is None or heartbeat.status or self._control_of(heartbeat.process).alive(heartbeat.pid):
+                continue
+            # A worker that failed writes its reason last, so read it once more.
+            again = read_heartbeat(self.folder, heartbeat.process)
+            if again is None or not again.status:
+                name = f"worker-{heartbeat.process}"
+                where = f"in phase '{heartbeat.phase}' at step {heartbeat.step}: {self._last_line(name)}"
+                how = self._how(name)
+                if self._control_of(heartbeat.process).oom_killed():
+                    return self._of(heartbeat.process, "oom", f" was killed by the kernel {where}")
+                return self._of(heartbeat.process, "rank_died", f" died{how} {where}")
+        return None
+
+    def _of(self, process: int, status: str, what: str) -> RunStatus:
+        """Return a status about one worker. `what` continues the sentence that begins with the worker and its machine."""
+        node = self._node(self.process_hosts[process])
+        return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
+
+    def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
+        """Return the status if a worker reported a failure."""
+        for heartbeat in heartbeats:
+            if heartbeat is not None and heartbeat.status not in ("", "success", "target_missed"):
+                log = f"worker-{heartbeat.process}"
+                see = {"oom": "see", "failed": "traceback in"}.get(heartbeat.status, "")
+                see = f"; {see} {memory.log_to_read(self.folder, log)}" if see else ""
+                return replace(
+                    self._of(heartbeat.process, heartbeat.status, f": {heartbeat.reason}{see}"), code=heartbeat.code
+                )
+        return None
+
+    def heartbeats(self) -> list[WorkerStatus | None]:
+        """Return the newest state of each worker; None before its first heartbeat."""
+        return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
+
+    def remove_heartbeats(self) -> None:
+        """Delete the heartbeat files, after all workers have ended."""
+        for rank in range(len(self.process_hosts)):
+            heartbeat_path(self.folder, rank).unlink(missing_ok=True)
+
+    def _left(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
+        """Return the status if a command ended before its workers finished, or failed before all workers finished."""
+        if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
+            return None
+        done = {heartbeat.process for heartbeat in heartbeats if heartbeat is not None and heartbeat.status}
+        for name, code in exits.items():
+            if code is not None and not (code == 0 and done.issuperset(self._processes_of(name))):
+                number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
+                text = f"{name} ended with {exit_text(code)}: {self._last_line(name)}"
+                node = self._node(self.process_hosts[number]) if number is not None else ""
+                return RunStatus("rank_died" if code < 0 else "failed", text, number, node)
+        return None
+
+    def _processes_of(self, name: str) -> list[int]:
+        """Return the ranks of the workers of a command: one rank, or all ranks of its machine."""
+        if name.startswith("worker-"):
+            return [int(name.rpartition("-")[2])]
+        return [number for number, host in enumerate(self.process_hosts) if host is self.command_hosts[name]]
+
+    def _how(self, name: str) -> str:
+        child = self.children.get(name)
+        code = child.poll() if child is not None else None
+        return f" ({exit_text(code)})" if code is not None else ""
+
+    def _last_line(self, name: str) -> str:
+        """Return the last line of a process's text log; for a crash, the line before its stacks."""
+        try:
+            lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
+        except OSError:
+            lines = []
+        if not lines:
+            return f"see {memory.log_to_read(self.folder, name)}"
+        crashes = [line for line in lines if line.startswith("Fatal Python error: ")]
+        return f"{[*lines, *crashes][-1].strip()[:300]} (see {name}.log)"
+
+    def _hung(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
+        """Return the status of a run one of whose workers has been silent for longer than allowed."""
+        now = time.monotonic()
+        for process, heartbeat in enumerate(heartbeats):
+            count = -1 if heartbeat is None else heartbeat.count
+            if count != self._last_count[process] or (heartbeat is not None and heartbeat.status):
+                self._last_count[process], self._last_change[process] = count, now
+            phase = "start" if heartbeat is None else heartbeat.phase
+            in_setup = phase in ("start", "setup", "open data")
+            allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
+            silent = now - self._last_change[process]
+            if silent > allowed:
+                since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
+                silence = (
+                    f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
+                )
+                # A process waits for its peers, so a stopped process is the cause, even if another one is silent first.
+                for other, other_heartbeat in enumerate(heartbeats):
+                    pid = self._pid_if_stopped(other, other_heartbeat)
+                    if pid is not None:
+                        return self._of(other, "hung", f"{_stopped_text(pid)}; {silence}")
+                return self._of(process, "hung", f": {silence}{self._stack(heartbeat)}")
+        return None
+
+    def _pid_if_stopped(self, process: int, heartbeat: WorkerStatus | None) -> int | None:
+        """Return the id of a worker if a signal or a debugger has stopped it, else None."""
+        child = self.children.get(f"worker-{process}")
+        pid = heartbeat.pid if heartbeat is not None else child.pid if isinstance(child, subprocess.Popen) else None
+        is_done = heartbeat is not None and bool(heartbeat.status)
+        return pid if pid is not None and not is_done and self._control_of(process).is_stopped(pid) else None
+
+    def _stack(self, heartbeat: WorkerStatus | None) -> str:
+        """Return the innermost Python line of a hung worker. Its text log gets all stacks."""
+        log = self.folder / f"worker-{heartbeat.process}.log" if heartbeat is not None else None
+        if heartbeat is None or log is None or not log.exists():
+            return ""
+        before = log.stat().st_size
+        if not self._control_of(heartbeat.process).stack(heartbeat.pid):
+            return ""
+        frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
+            size = log.stat().st_size
+            time.sleep(POLL_SECONDS)
+            self._control_of(heartbeat.process).failure()  # receives what has arrived
+            frame = _innermost(_text_from(log, before).splitlines())
+        return f", at {frame or 'no Python line'}; stacks in {log.name}"
+
+
+def _stopped_text(pid: int) -> str:
+    return (
+        f" (process id {pid}) has been stopped from outside (state T): find out what stopped it, such as kill -STOP, a "
+        "debugger or a batch system that suspends jobs, and run again with resume=true"
+    )
+
+
+def _text_from(log: Path, start: int) -> str:
+    """Return at most LOG_BYTES of a text log from byte `start`. A negative `start` counts from the end."""
+    with files.open_stream(log) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size + start) if start < 0 else start)
+        return stream.read(LOG_BYTES).decode(errors="replace")
+
+
+def _innermost(lines: list[str]) -> str:
+    """Return the innermost line of the main thread, which faulthandler writes last. Empty: there is none."""
+    start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
+    return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

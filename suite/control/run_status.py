@@ -1,0 +1,74 @@
+"""`status.json`: the state of a run, written by the controller."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from suite.common.run_folder import OPEN_REASONS, STATUS_FILE
+from suite.common.runspec import RunSpec, write_atomically
+from workloads.api import Deviation
+from workloads.process_identity import this_process
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How a run ended, or that it is running."""
+
+    status: str
+    """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
+    reason: str = ""
+    process: int | None = None
+    """Rank of the process that the reason is about."""
+    node: str = ""
+    """Machine of that process. Empty: the run is on one machine, or no process is meant."""
+    code: str = ""
+    """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
+
+
+class StatusFile:
+    """Writes the status of one run. Times come from the monotonic clock, because the wall clock may be set meanwhile."""
+
+    def __init__(self, run: RunSpec) -> None:
+        self._run = run
+        self.started = datetime.datetime.now(datetime.timezone.utc)
+        self._start = time.monotonic()
+        self._ended: datetime.datetime | None = None
+
+    def write(self, status: RunStatus, open_reasons: Sequence[Deviation] = ()) -> None:
+        """Write the file. A status that is written again keeps the time of its first writing.
+
+        Args:
+            status: The status.
+            open_reasons: Reasons for division open that were found after the first lines of the log were written.
+        """
+        settings = self._run.settings
+        ended = None
+        if status.status != "running":
+            elapsed = datetime.timedelta(seconds=time.monotonic() - self._start)
+            self._ended = ended = self._ended or self.started + elapsed
+        value = asdict(status)
+        if not status.node:
+            del value["node"]
+        value |= {
+            "started": _time_text(self.started),
+            "ended": None if ended is None else _time_text(ended),
+            "controller": this_process(),
+            "run_index": self._run.run_index,
+            "workload": settings.workload,
+            "framework": settings.framework,
+            "profile": settings.profile,
+            "devices": settings.devices,
+        }
+        if open_reasons:
+            value[OPEN_REASONS] = [reason.text for reason in open_reasons]  # the log has them in its last line
+        text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+        write_atomically(Path(self._run.folder) / STATUS_FILE, text)
+
+
+def _time_text(moment: datetime.datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")

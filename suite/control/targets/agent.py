@@ -1,0 +1,22 @@
+"""The target of a process that is not the controller, with `launch=external`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite.control.command import Command
+from suite.control.hosts.external import ExternalProcess
+from suite.control.targets.base import Target
+from suite.plan.job import Plan
+
+
+class AgentTarget(Target):
+    """Serves the controller of another process as the agent of this machine, for `launch=external`."""
+
+    def __init__(self, command: Command, process: ExternalProcess) -> None:
+        super().__init__(command)
+        self._process = process
+
+    def execute(self, plans: Sequence[Plan]) -> int:
+        self._process.serve(self.command.config.launch)
+        return 0

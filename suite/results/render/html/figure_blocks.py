@@ -1,0 +1,110 @@
+"""Blocks of the page with the figures of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from suite.results.columns import Result, Run
+from suite.results.predict.predictions import PredictionRequest, predictions
+from suite.results.predict.systems import measured_links
+from suite.results.price import Prices
+from suite.results.render.html import charts, scaling
+from suite.results.render.html.blocks import Block, make_part, section_blocks, speedup_block, with_content
+from suite.results.render.html.curves import table_charts
+from suite.results.render.html.page_rows import PageRows
+from suite.results.render.html.study_charts import all_reduce_charts, study_charts
+from suite.results.views import study
+from suite.results.views.scaling import scaling_view
+from suite.results.views.section import Section
+
+MAX_DRAWN_TABLES = 20
+"""Number of tables with figures. The figures of a table take about a second and 100 kB."""
+
+_BAND_SENTENCE = (
+    "A band is the range of several runs. If there are many series, point at a name or a curve to show its band."
+)
+
+
+def report_figure_blocks(
+    rows: PageRows,
+    results: Sequence[Result],
+    published: Sequence[Result],
+    tables: Sequence[Sequence[Result]],
+    looks: charts.Looks,
+    prices: Prices | None,
+) -> list[Block]:
+    """Return a block for each question that the results answer with figures: how fast, why, to which quality, at what cost."""
+    drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
+    quality = [chart for of_table in drawn for chart in of_table.quality]
+    rates = [chart for of_table in drawn for chart in of_table.rates]
+    costs = [] if prices is None else scaling.cost_charts(results, prices, looks)
+    about_quality = ("A dashed horizontal line is the target quality.",)
+    about_rates = ("Throughput counts the time of training steps only. Setup and evaluation are left out.",)
+    return with_content(
+        [
+            _time_block(results, published, looks),
+            replace(speedup_block(rows, results, tables), figures=scaling.speedup_charts(results, looks)),
+            Block("Quality during training", "quality", _with_band_sentence(about_quality, quality), figures=quality),
+            Block("Cost of a result", "cost", ("Lower is cheaper.",), figures=costs),
+            Block("Throughput and machine load", "throughput", _with_band_sentence(about_rates, rates), figures=rates),
+        ]
+    )
+
+
+def _time_block(results: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
+    """Return the figures of times to target over devices, and of the parts of these times."""
+    times = scaling.scaling_charts(results, published, looks)
+    parts = scaling.parts_charts(results, looks)
+    sentences = []
+    if times:
+        sentences.append("Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time.")
+        if any(result.runs_successful > 1 for result in results):
+            sentences.append("A thin bar reaches from the fastest to the slowest run.")
+        if published:
+            sentences.append("Dashed lines are published results.")
+    if parts:
+        sentences.append(
+            "Bars divide the mean time to target into activities. "
+            "Setup is the time before the first epoch, such as building the model and loading the data. "
+            "Other is the remaining time, such as checkpoints and interruptions."
+        )
+    return Block("Time to target", "time-to-target", sentences, figures=[*times, *parts])
+
+
+def _with_band_sentence(sentences: Sequence[str], drawn: Iterable[charts.Chart]) -> tuple[str, ...]:
+    """Return the sentences, and how to read bands if a figure has bands."""
+    has_bands = any(point.low is not None for chart in drawn for _, _, point in chart.marks)
+    return (*sentences, _BAND_SENTENCE) if has_bands else tuple(sentences)
+
+
+def prediction_blocks(
+    rows: PageRows, results: list[Result], trained: list[Result], predicted: Sequence[int], prices: Prices | None
+) -> list[Block]:
+    """Return a block for each group of results with the times that are predicted for further numbers of devices.
+
+    Args:
+        rows: Numbers of the results on the page.
+        results: All results. The all-reduce measurements among them give the links of the machines.
+        trained: The results with trained models.
+        predicted: Numbers of devices. Empty: no prediction.
+        prices: Prices of devices.
+    """
+    if not predicted:
+        return []
+    links = tuple(measured_links(results))
+    found = predictions(trained, PredictionRequest(tuple(predicted), prices=prices, links=links))
+    blocks = []
+    for section, prediction in zip(scaling_view(found).sections, found, strict=True):
+        figures = scaling.prediction_charts(prediction)
+        title, numbers = f"Prediction: {section.title}", rows.numbers(prediction.results)
+        blocks.append(Block(title, "prediction", parts=[make_part(rows, section)], figures=figures, numbers=numbers))
+    return blocks
+
+
+def report_section_blocks(
+    rows: PageRows, sections: Sequence[Section], runs: Sequence[Run], results: list[Result], looks: charts.Looks
+) -> list[Block]:
+    """Return the sections of a report as blocks, with the figures of studies and of all-reduce measurements."""
+    charts_of_studies = [study_charts(found, looks) for found in study.studies(runs)]
+    return section_blocks(rows, sections, charts_of_studies, all_reduce_charts(results))

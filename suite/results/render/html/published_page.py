@@ -1,0 +1,125 @@
+"""The page of `suite published list`: overview, a figure for each workload, and a table of every column."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.results.columns import Columns, Result
+from suite.results.render.html import scaling
+from suite.results.render.html.blocks import Block, section_blocks, speedup_block, with_content
+from suite.results.render.html.page_file import download_links, refuse_unwritable, write_page
+from suite.results.render.html.page_rows import PageRows
+from suite.results.render.html.run_counts import count_text
+from suite.results.targets import same_targets, target_text
+from suite.results.views import report_tables
+from suite.results.views.overview import is_reference
+from suite.results.views.results_section import results_section
+from suite.results.views.section import Section, View
+
+
+def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> None:
+    """Write a list of published results as a new page: overview, a figure for each workload, and a table of every column.
+
+    Args:
+        view: The view of `suite published list`. Its last section is the list.
+        out: The new file.
+        ours: Results of this suite. The reference results among them are drawn over the published results.
+
+    Raises:
+        ValueError: `out` exists.
+    """
+    refuse_unwritable(out)
+    *overview, listed = view.sections
+    results = [row for of_row in listed.of for row in of_row if isinstance(row, Result)]
+    drawn = [result for result in ours if is_reference(result)]
+
+    def matching_filters(row: Columns) -> dict[str, Sequence[str]]:
+        """Return the filter values of published results that a result of this suite is shown with.
+
+        It matches every division and submitter, and the rounds with its target, or all rounds if no round has its target.
+        """
+        alike = [result for result in results if _have_same_target(result, row)] or results
+        return {
+            "round": sorted({result.round for result in alike}),
+            "division": sorted({result.division for result in results}),
+            "submitter": sorted({result.submitter for result in results}),
+        }
+
+    rows = PageRows(ours, out.parent, matching_filters)
+    listing = view.data.with_column("target", [target_text(result.targets, result.workload) for result in results])
+    listing = listing.without("target_mask").renamed({"throughput": "rate", "runs_successful": "successful"})
+    every_column = Section("All results with all columns", table=listing.without_empty(), keys=3, of=listed.of)
+    points = Block(
+        "Time to target by number of accelerators",
+        "time-to-target",
+        (
+            "Each point is a result. Lower is faster.",
+            "Rounds differ in targets and rules, so compare results of the same round only.",
+            "Click a name above a figure to hide its points.",
+        ),
+        figures=scaling.workload_charts(results, ours),
+    )
+    tables = report_tables.together(drawn)
+    own_sections = [
+        results_section(table, title=f"Results of these logs: {title}")
+        for title, table in zip(report_tables.titles(tables), tables, strict=True)
+    ]
+    blocks = [points, *section_blocks(rows, own_sections)]
+    blocks += with_content([speedup_block(rows, drawn, tables)])
+    blocks += section_blocks(rows, [*overview, every_column])
+    write_page(
+        out,
+        rows,
+        [*results, *drawn],
+        {"what": "results", "start": _initial_filters(results, drawn)},
+        title=view.title,
+        about=_published_counts(results, drawn, len(ours) - len(drawn)),
+        blocks=blocks,
+        download=download_links(view, "suite published list"),
+    )
+
+
+def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_out: int) -> str:
+    """Return the first sentences of a page of published results: the numbers of results, and their rounds."""
+    rounds = ", ".join(sorted({result.round for result in results}))
+    submitters = count_text(len({result.submitter for result in results}), "submitter")
+    sentences = [f"{count_text(len(results), 'result')} of {submitters}, from {rounds}."]
+    if drawn:
+        sentences.append(f"{count_text(len(drawn), 'result')} of these logs.")
+    if left_out:
+        sentences.append(f"Not shown: {count_text(left_out, 'demo, synthetic, or CPU result')} of these logs.")
+    return " ".join(sentences)
+
+
+def _have_same_target(first: Columns, second: Columns) -> bool:
+    """Check whether two results have the same workload, and no different targets."""
+    if first.workload != second.workload:
+        return False
+    return same_targets(first.targets, second.targets, first.workload) is not False
+
+
+def _initial_filters(results: Sequence[Result], ours: Sequence[Result]) -> dict[str, str]:
+    """Return the filters that a page of published results opens with: a workload, a round, and the closed division.
+
+    The workload is one of the results of this suite if there are any. The round is the one with the most results of the same
+    target, and the latest of several.
+    """
+    chosen: dict[str, str] = {}
+    remaining = list(results)
+    our_workloads = {result.workload for result in ours}
+    for name in ("workload", "round"):
+        if len({getattr(result, name) for result in results}) < 2:
+            continue
+        ranks = []
+        for result in remaining:
+            is_comparable = any(_have_same_target(result, reference) for reference in ours)
+            ranks.append((result.workload in our_workloads, is_comparable, getattr(result, name)))
+        counts = Counter(ranks)
+        *_, chosen[name] = max(ranks, key=lambda rank: (rank[:2], counts[rank], rank[2]))
+        remaining = [result for result in remaining if getattr(result, name) == chosen[name]]
+    has_choice = len({result.division for result in results}) > 1
+    if has_choice and any(result.division == "closed" for result in remaining):
+        chosen["division"] = "closed"
+    return chosen

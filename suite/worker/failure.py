@@ -1,0 +1,39 @@
+"""Describes why a worker failed: the status of its run, the reason, and its code."""
+
+from __future__ import annotations
+
+from suite.common.plugin_errors import location_of
+from suite.common.registry import packages_of
+from suite.common.run_end import EndCode
+from suite.common.runspec import RunSpec
+from suite.machine import disks
+from suite.worker.loop import code_of, one_line
+
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "memory allocation failed",
+    "oom when allocating",
+    "bad_alloc",
+)
+
+
+def status_of(error: BaseException) -> str:
+    """`oom` or `failed`, told from the exception's type and text: each framework has its own."""
+    text = f"{type(error).__name__}: {error}".lower()
+    if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
+        return "oom"
+    return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
+
+
+def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
+    """Return the code of an error and one line: the exception, the line of code that raised it, and a full disk."""
+    location = ""
+    if status_of(error) == "failed":
+        location = location_of(error, packages_of(run.settings.workload, run.settings.framework))
+    where = f", at {location}" if location else ""
+    full = disks.full(run.folder, run.settings.data_dir)
+    if full:
+        return EndCode.DISK_FULL, f"{one_line(error)}{where}; {full}"
+    return code_of(error), f"{one_line(error)}{where}"
