@@ -66,7 +66,8 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.common.run_config import EnvironmentConfig, RunConfig
     from suite.environments import environment
     from suite.machine import devices
-    from suite.plan.settings import UnsupportedError, auto_environment, choose_device, cores_per_device
+    from suite.plan.device_choice import auto_environment, decide_devices
+    from suite.plan.unsupported import UnsupportedError
     from suite.preflight.doctor import Need
     from suite.preflight.findings import impossible, warning
 
@@ -77,13 +78,11 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
         gpu_count = len(devices.gpus()) if device != "cpu" else 0
         device = device if device != "auto" else ("cuda" if gpu_count else "cpu")
         config = RunConfig(device=device, gpus=args.gpus or gpu_count or 1)
-        device, fitting = choose_device(config, "demo", framework, (), lacking.append)
-        cores_per_device(fitting, device, (), lacking.append)
+        device = decide_devices(config, "demo", framework, (), lacking.append).kind
     except ValueError:  # a GPU does not respond. The finding of `examine` names it.
         device = "cuda"
     for error in lacking:
-        text, _, do = str(error).partition("; ")
-        problems.append(impossible("devices", text, do))
+        problems.append(impossible("devices", error.problem, error.remedy))
     count = args.gpus or gpu_count or 1
     try:
         env = environment.resolve(

@@ -11,7 +11,7 @@ from suite.common.run_folder import STUDY_FILES, safe_name
 from suite.common.runspec import write_atomically
 from suite.common.study import StudyCell
 from suite.plan.job import Plan
-from suite.plan.settings import UnsupportedError
+from suite.plan.unsupported import UnsupportedError
 
 SCHEMA = 1
 """Version of the file's format."""

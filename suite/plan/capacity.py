@@ -13,7 +13,7 @@ import psutil
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices
 from suite.machine.cgroups import Limits, limits
-from suite.plan.settings import UnsupportedError
+from suite.plan.unsupported import UnsupportedError
 from workloads.api import Settings, Workload
 
 TAKEN = 2.0

@@ -14,7 +14,7 @@ from suite.launch.hosts import spread
 from suite.launch.recorded_env import recorded_variables
 from suite.machine import devices
 from suite.plan.job import PartialJob
-from suite.plan.settings import MissingResourceError
+from suite.plan.unsupported import MissingResourceError
 from workloads.api import Facts
 
 

@@ -16,11 +16,13 @@ from suite.environments.plugins import Plugin, check_trainer, with_plugins
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.plan.capacity import check_memory
+from suite.plan.device_choice import auto_environment
 from suite.plan.environment_checks import check_open_ports, describe_environment
 from suite.plan.job import PartialJob, Plan
 from suite.plan.run_template import make_job
 from suite.plan.schedule import schedule_note
-from suite.plan.settings import UnsupportedError, auto_environment, resolve_settings
+from suite.plan.settings import resolve_settings
+from suite.plan.unsupported import UnsupportedError
 from suite.plan.validate_workload import check_workload
 from workloads.api import Facts, Settings, Workload
 

@@ -18,8 +18,8 @@ from suite.launch.hosts import AvailableHost, spread
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs
+from suite.plan.device_choice import visible_gpus
 from suite.plan.job import Job, PartialJob, division_of
-from suite.plan.settings import visible_gpus
 from suite.plan.validate_workload import check_workload
 from workloads.api import Deviation, DeviationCode, Facts, Settings, Workload
 

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.registry import not_allowed
 from suite.common.run_config import RunConfig
-from suite.environments import environment, locks
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
-from suite.machine import devices, sysfiles
+from suite.machine import sysfiles
+from suite.plan.device_choice import decide_devices, gpu_capabilities, smallest_host
+from suite.plan.unsupported import Lacks, UnsupportedError, refuse
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
-
-
-class UnsupportedError(ValueError):
-    """What this machine or this framework cannot do: no mistake of the user's. In a study a cell says so, and the rest runs."""
-
-    shown = "–"
-    """What stands in the cell."""
-
-
-class MissingResourceError(UnsupportedError):
-    """What this machine lacks for a run that it could do with other settings."""
-
-
-Lacks = Callable[[UnsupportedError], None]
-"""Is told what the machines lack, and returns where planning is to go on with what they have."""
-
-
-def refuse(error: UnsupportedError) -> None:
-    """Do not go on."""
-    raise error
 
 
 def resolve_settings(
@@ -52,14 +32,14 @@ def resolve_settings(
 
     `hosts`: the machines that the run may take; without any, this one.
     """
-    config = _checked_hosts(config, hosts, lacks)
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
     of_round = workload.round_named(rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
-    device, config = choose_device(config, profile, framework, hosts, lacks)
-    cores, config = cores_per_device(config, device, hosts, lacks)
+    devices = decide_devices(config, profile, framework, hosts, lacks)
+    device, cores = devices.kind, devices.cores
+    config = replace(config, gpus=devices.count, oversubscribe=devices.oversubscribe)
     precision = _precision(config, workload, framework, device, rules, hosts)
     _check_link(config.link, device, framework)
     values = _values(config, workload, defaults, options, framework.name)
@@ -168,21 +148,10 @@ def _precision(
     if device == "cuda" and least < FIRST_WITH[precision]:
         have, needed = ("{}.{}".format(*one) for one in (least, FIRST_WITH[precision]))
         raise UnsupportedError(
-            f"precision={precision}: GPUs have it from compute capability {needed} on, {_where(hosts)} has one of {have}; "
+            f"precision={precision}: GPUs have it from compute capability {needed} on, {smallest_host(hosts)} has one of {have}; "
             f"type precision=auto or fp32"
         )
     return precision
-
-
-def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
-    """Of each host, or of this machine, its GPUs as `machine.devices.hardware` gives them."""
-    return [host.hardware["gpus"] for host in hosts] if hosts else [[asdict(gpu) for gpu in devices.gpus()]]
-
-
-def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
-    """The compute capabilities of the GPUs that a run on `count` devices takes."""
-    each = count // max(1, len(hosts))
-    return sorted({str(gpu["capability"]) for gpus in visible_gpus(hosts) for gpu in gpus[:each]})
 
 
 def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
@@ -190,16 +159,6 @@ def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, 
         (int(major), int(minor)) for major, _, minor in (one.partition(".") for one in gpu_capabilities(hosts, count))
     ]
     return min(found, default=(99, 0))  # none is seen, which is said elsewhere
-
-
-def auto_environment(framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int) -> str:
-    """What `environment=auto` stands for: of a framework's environments the first that suits the GPUs and their driver."""
-    name, others = framework.environments[device], framework.other_gpu_environments
-    if device == "cpu" or not others:
-        return name
-    with devices.nvml() as library:
-        driver = None if library is None or hosts else devices.cuda_driver_version(library)
-    return locks.suiting([name, *others], gpu_capabilities(hosts, count), driver)
 
 
 def _linear(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
@@ -282,100 +241,6 @@ def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length:
             f"leave it out, or type stop=steps:50"
         )
     return stop
-
-
-def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> RunConfig:
-    """The configuration with devices that divide among the machines; `lacks` hears of what does not or is not there."""
-    count, machines = config.gpus, config.nodes
-    if machines > max(1, len(hosts)):
-        line = (
-            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-            f"(salloc -N{machines}), or leave nodes out for this machine alone"
-        )
-        lacks(MissingResourceError(line))
-    if (error := uneven(count, machines)) is None:
-        return config
-    lacks(error)
-    return replace(config, gpus=max(1, count // machines) * machines)
-
-
-def uneven(count: int, machines: int) -> MissingResourceError | None:
-    """What is wrong with so many devices on so many machines, if they have not the same number each."""
-    if count % machines == 0:
-        return None
-    fitting = max(1, count // machines) * machines
-    return MissingResourceError(
-        f"nodes={machines} gpus={count}: every machine has the same number of devices; "
-        f"type gpus={fitting} or another multiple of {machines}"
-    )
-
-
-def _where(hosts: Sequence[AvailableHost]) -> str:
-    """`this machine`, or the node with the fewest GPUs and cores."""
-    least = min(hosts, key=lambda host: (len(host.hardware["gpus"]), len(host.cores)), default=None)
-    return "this machine" if least is None else f"machine {least.name}"
-
-
-def choose_device(
-    config: RunConfig, profile: str, framework: Framework, hosts: Sequence[AvailableHost], lacks: Lacks
-) -> tuple[str, RunConfig]:
-    """(`cpu` or `cuda`, the configuration with no more devices than there are). Raises ValueError for a GPU that does not
-    answer."""
-    wanted, count = config.device, config.gpus
-    for host in hosts:
-        if host.gpu_fault and wanted != "cpu":
-            raise ValueError(f"machine {host.name}: {host.gpu_fault}")
-    visible = min(visible_gpus(hosts), key=len) if wanted != "cpu" else []
-    machines = max(1, len(hosts))
-    if not visible and (wanted == "cuda" or (wanted == "auto" and profile == "reference")):
-        line = (
-            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
-            if wanted == "cuda"
-            else "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
-            "for a small run without a data set type profile=demo"
-        )
-        lacks(MissingResourceError(line))
-        return "cuda", config  # whatever else is said is about GPUs too
-    use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
-    if use_cuda and count > machines * len(visible):
-        most = machines * len(visible)
-        line = f"gpus={count}: {_where(hosts)} shows {len(visible)} GPU(s); type gpus={most} or less"
-        lacks(MissingResourceError(line))
-        config = replace(config, gpus=most)
-    return "cuda" if use_cuda else "cpu", config
-
-
-def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework) -> bool:
-    """Under `device=auto` a demo uses GPUs only where the environment for them exists."""
-    if profile == "reference":
-        return True
-    try:
-        auto = auto_environment(framework, "cuda", (), config.gpus)
-        environment.resolve(config.environment, auto, tell=lambda line: None)
-    except ValueError:
-        return False
-    return True
-
-
-def cores_per_device(
-    config: RunConfig, device: str, hosts: Sequence[AvailableHost], lacks: Lacks
-) -> tuple[int, RunConfig]:
-    """(CPU cores of one device, the configuration with no more devices than every machine has cores for)."""
-    cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
-    machines, asked = max(len(hosts), config.nodes), config.cpu.cores_per_device
-    count = config.gpus // machines
-    each = max(1, cores // count) if asked == "all" else int(asked)
-    if device == "cpu" and each * count > cores and not config.oversubscribe:
-        fitting = max(1, cores // each) * machines
-        line = (
-            f"gpus={config.gpus}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
-            f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
-            f"or oversubscribe=true (labels the result)"
-        )
-        lacks(MissingResourceError(line))
-        fewer_devices = {"gpus": fitting} if fitting < config.gpus else {"oversubscribe": True}
-        config = replace(config, **fewer_devices)
-    return each, config
 
 
 def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:

@@ -19,8 +19,10 @@ from suite.config.compose import Composed
 from suite.control.hosts.choose import launch_of
 from suite.control.hosts.submit import Need, need_of, needs_gpus
 from suite.launch.children import TOKEN
+from suite.plan.device_choice import uneven
 from suite.plan.jobs import load_workload_and_framework
-from suite.plan.settings import UnsupportedError, resolve_settings, uneven
+from suite.plan.settings import resolve_settings
+from suite.plan.unsupported import UnsupportedError
 
 FILE = "kubernetes.yaml"
 KEYS = ("submit", "image", "data", "logs", "node_selector", "jobset")

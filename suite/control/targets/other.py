@@ -14,8 +14,8 @@ from suite.control.targets.dry_run import show_plans
 from suite.plan.capacity import TooLarge
 from suite.plan.job import Plan
 from suite.plan.print_config import settings_text
-from suite.plan.settings import MissingResourceError
 from suite.plan.sweep_commands import record_command
+from suite.plan.unsupported import MissingResourceError
 
 
 class PrintTarget(Target):

@@ -13,7 +13,8 @@ from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
 from suite.plan.job import Plan
 from suite.plan.jobs import load_workload_and_framework
-from suite.plan.settings import MissingResourceError, UnsupportedError, resolve_settings
+from suite.plan.settings import resolve_settings
+from suite.plan.unsupported import MissingResourceError, UnsupportedError
 from tests import helpers
 from tests.helpers import run_suite_here, suite_here
 

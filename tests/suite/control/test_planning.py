@@ -3,7 +3,7 @@
 from suite.config.compose import Request
 from suite.control import planning
 from suite.plan.job import Plan
-from suite.plan.settings import UnsupportedError
+from suite.plan.unsupported import UnsupportedError
 from tests.suite.control.test_command import one
 
 

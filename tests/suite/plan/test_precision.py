@@ -3,7 +3,8 @@
 import pytest
 
 from suite.common import registry
-from suite.plan.settings import UnsupportedError, resolve_settings
+from suite.plan.settings import resolve_settings
+from suite.plan.unsupported import UnsupportedError
 from tests.helpers import composed
 
 HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)

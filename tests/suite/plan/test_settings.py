@@ -11,7 +11,8 @@ from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices
 from suite.plan.run_template import _labels
-from suite.plan.settings import UnsupportedError, resolve_settings
+from suite.plan.settings import resolve_settings
+from suite.plan.unsupported import UnsupportedError
 from tests.helpers import composed
 from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions

@@ -22,7 +22,7 @@ from suite.environments.builds import Build
 from suite.environments.environment import Environment
 from suite.machine import cpu_load, devices, topology
 from suite.machine.cgroups import Limits
-from suite.plan.settings import auto_environment
+from suite.plan.device_choice import auto_environment
 from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
 from suite.preflight.doctor import Need, preflight

@@ -5,7 +5,8 @@ import pytest
 
 from suite.launch.mxnet import MXNET
 from suite.plan.jobs import load_workload_and_framework
-from suite.plan.settings import UnsupportedError, _check_link, resolve_settings
+from suite.plan.settings import _check_link, resolve_settings
+from suite.plan.unsupported import UnsupportedError
 from testing.synthetic import place, settings
 from tests import helpers
 from workloads.allreduce.workload import PERIOD, TIMED, WARMUPS, AllReduce, contribution, sizes

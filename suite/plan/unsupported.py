@@ -1,0 +1,34 @@
+"""Errors of a run that this machine or a framework cannot execute, although its settings have no mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class UnsupportedError(ValueError):
+    """This machine or a framework cannot execute a run. In a study, a cell shows this, and the other cells run.
+
+    Args:
+        problem: What was given, and what is available.
+        remedy: What to set. Empty: nothing can be set.
+    """
+
+    shown = "–"
+    """Text of the cell."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.problem, self.remedy = problem, remedy
+
+
+class MissingResourceError(UnsupportedError):
+    """This machine lacks something for a run that it could execute with different settings."""
+
+
+Lacks = Callable[[UnsupportedError], None]
+"""Function that is called with each resource that is missing. If it returns, planning continues with what is available."""
+
+
+def refuse(error: UnsupportedError) -> None:
+    """Raise the error, so that planning ends at the first missing resource."""
+    raise error
