@@ -6,25 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.common import registry
-from suite.common.registry import not_allowed
 from suite.common.run_config import RunConfig
 from suite.common.study import StudyCell
 from suite.environments import environment
 from suite.environments.environment import Descriptions
 from suite.environments.plugins import Plugin, check_trainer, with_plugins
-from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.plan.capacity import check_memory
 from suite.plan.device_choice import auto_environment
 from suite.plan.environment_checks import check_open_ports, describe_environment
 from suite.plan.job import PartialJob, Plan
+from suite.plan.load import load_workload_and_framework
 from suite.plan.run_template import make_job
-from suite.plan.schedule import schedule_note
+from suite.plan.schedule_notes import schedule_notes
 from suite.plan.settings import resolve_settings
-from suite.plan.unsupported import UnsupportedError
-from suite.plan.validate_workload import check_workload
-from workloads.api import Facts, Settings, Workload
+from workloads.api import Settings, Workload
 
 
 class _Findings(list[ValueError]):
@@ -85,29 +81,8 @@ def plan(
             if draft.facts is not None and output is not None and not findings:
                 job = make_job(draft, config, name, output, cell, typed)
     if draft is not None and draft.facts is not None:
-        notes += _schedule_notes(draft.workload, draft.settings, draft.facts)
+        notes += schedule_notes(draft.workload, draft.settings, draft.facts)
     return Plan(job, tuple(findings), draft, tuple(notes))
-
-
-def _schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) -> list[str]:
-    """Return the note on a run beyond its schedule's end, if there is one; a run that is refused has none."""
-    try:
-        of_run = workload(settings, facts)
-        check_workload(of_run)
-    except ValueError:
-        return []
-    note = schedule_note(of_run)
-    return [note] if note else []
-
-
-def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
-    """Return the workload and the framework of a configuration. Raises ValueError; `UnsupportedError` without a trainer."""
-    workload = registry.load_workload(config.workload_name)
-    framework: Framework = registry.load_framework(config.framework.name)
-    offered = registry.frameworks_of(workload.name)
-    if framework.name not in offered:
-        raise UnsupportedError(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
-    return workload, framework
 
 
 def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> None:

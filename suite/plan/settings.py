@@ -148,7 +148,8 @@ def _precision(
     if device == "cuda" and least < FIRST_WITH[precision]:
         have, needed = ("{}.{}".format(*one) for one in (least, FIRST_WITH[precision]))
         raise UnsupportedError(
-            f"precision={precision}: GPUs have it from compute capability {needed} on, {smallest_host(hosts)} has one of {have}; "
+            f"precision={precision}: GPUs have it from compute capability {needed} on, {smallest_host(hosts)} has one of "
+            f"{have}; "
             f"type precision=auto or fp32"
         )
     return precision

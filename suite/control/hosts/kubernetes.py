@@ -20,7 +20,7 @@ from suite.control.hosts.choose import launch_of
 from suite.control.hosts.submit import Need, need_of, needs_gpus
 from suite.launch.children import TOKEN
 from suite.plan.device_choice import uneven
-from suite.plan.jobs import load_workload_and_framework
+from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import resolve_settings
 from suite.plan.unsupported import UnsupportedError
 

@@ -12,7 +12,7 @@ from suite.launch.hosts import AvailableHost
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
 from suite.plan.job import Plan
-from suite.plan.jobs import load_workload_and_framework
+from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import resolve_settings
 from suite.plan.unsupported import MissingResourceError, UnsupportedError
 from tests import helpers

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suite.launch.mxnet import MXNET
-from suite.plan.jobs import load_workload_and_framework
+from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import _check_link, resolve_settings
 from suite.plan.unsupported import UnsupportedError
 from testing.synthetic import place, settings

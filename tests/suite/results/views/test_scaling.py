@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.plan.jobs import load_workload_and_framework
+from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import resolve_settings
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
 from suite.results.predict.epochs import EpochsEstimate, epochs_at, reference_points

@@ -1,0 +1,20 @@
+"""Loads the workload and the framework that a configuration names."""
+
+from __future__ import annotations
+
+from suite.common import registry
+from suite.common.registry import not_allowed
+from suite.common.run_config import RunConfig
+from suite.launch.base import Framework
+from suite.plan.unsupported import UnsupportedError
+from workloads.api import Workload
+
+
+def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
+    """Return the workload and the framework of a configuration. Raises ValueError; `UnsupportedError` without a trainer."""
+    workload = registry.load_workload(config.workload_name)
+    framework: Framework = registry.load_framework(config.framework.name)
+    offered = registry.frameworks_of(workload.name)
+    if framework.name not in offered:
+        raise UnsupportedError(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
+    return workload, framework

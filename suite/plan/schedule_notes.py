@@ -1,0 +1,18 @@
+"""Notes on a run that goes beyond the end of its learning rate schedule."""
+
+from __future__ import annotations
+
+from suite.plan.schedule import schedule_note
+from suite.plan.validate_workload import check_workload
+from workloads.api import Facts, Settings, Workload
+
+
+def schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) -> list[str]:
+    """Return the note on a run beyond its schedule's end, if there is one; a run that is refused has none."""
+    try:
+        of_run = workload(settings, facts)
+        check_workload(of_run)
+    except ValueError:
+        return []
+    note = schedule_note(of_run)
+    return [note] if note else []
