@@ -53,7 +53,7 @@ def refused(path: Path) -> str:
 def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = write_zip(tmp_path, {"ratings.csv": CSV})
     assert len(ratings.read(path).user) == len(ROWS)
-    monkeypatch.setattr(ratings, "MOST_BYTES", len(CSV) - 1)
+    monkeypatch.setattr(ratings, "MAX_BYTES", len(CSV) - 1)
     assert f"ratings.csv unpacks to {len(CSV):,} bytes, {len(CSV) - 1:,} are the most; " in refused(path)
 
 

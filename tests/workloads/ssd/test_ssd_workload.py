@@ -194,7 +194,7 @@ def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
             yield Batch(arrays, images, images, images), outputs
 
     def evaluated(batches):
-        data, heartbeat = SimpleNamespace(evaluation=lambda: range(batches)), SimpleNamespace(beat=lambda: None)
+        data, heartbeat = SimpleNamespace(evaluation=lambda: range(batches)), SimpleNamespace(update=lambda: None)
         return merge(measured(workload, SimpleNamespace(predict=predict), data, heartbeat))
 
     evaluated(1)  # what is imported and kept at the first call is not counted
