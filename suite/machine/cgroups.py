@@ -15,7 +15,7 @@ UNLIMITED_BYTES = 1 << 60
 
 @dataclass(frozen=True)
 class Limits:
-    """The tightest limits of a control group and its parents. A field is None if there is no such limit."""
+    """The tightest limits of a control group and its parents. A limit that is not set is None."""
 
     version: int | None = None
     """Version of the control groups, 1 or 2, if control groups are visible."""
@@ -49,7 +49,7 @@ def limits(root: Path = Path("/")) -> Limits:
 
 
 def container(root: Path = Path("/")) -> str | None:
-    """Return the kind of container in which this process runs, or None if there is no sign of a container.
+    """Return the kind of container in which this process runs, or None without a sign of a container.
 
     Args:
         root: Root folder of the file system.
@@ -81,8 +81,8 @@ def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
     """Return the version of the control groups, and the folders of this process's groups and their parents.
 
     Returns:
-        Version, folders of the CPU controller, and folders of the memory controller. The lists are empty and there is no
-        version if there are no control groups.
+        Version, folders of the CPU controller, and folders of the memory controller. Without control groups, the
+        version is missing and both lists are empty.
     """
     groups, mount = _groups(root), root / "sys/fs/cgroup"
     if "" in groups and (mount / "cgroup.controllers").exists():
@@ -148,7 +148,7 @@ def oom_kills(root: Path = Path("/")) -> int:
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
     """Return the number of periods of the CPU quota so far, and the number of periods in which the quota stopped the group.
 
-    The result is for the group or parent that was stopped most often. None: there is no quota.
+    The result is for the group or parent that was stopped most often. It is None without a quota.
 
     Args:
         root: Folder that contains /proc and /sys.

@@ -38,7 +38,7 @@ def cpu_model() -> str:
 
 @contextlib.contextmanager
 def nvml() -> Iterator[Any]:
-    """Yield the initialized NVML module, or None if there is no driver."""
+    """Yield the initialized NVML module, or None if the driver is missing."""
     try:
         import pynvml
     except ImportError:

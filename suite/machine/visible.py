@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 NULL_DEVICE = "null device"
 """Part of the name of a GPU that does not compute (tests/gpu_paths), and label of its runs, whose figures are meaningless."""
+REMEDY_SEPARATOR = "; "
+"""Separates the problem from the remedy in error messages. `suite.preflight.gpus` splits the messages of this module at it."""
 
 
 def chosen(uuids: Mapping[int, str]) -> list[int]:
@@ -29,8 +31,8 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
     for entry in map(str.strip, visible.split(",")):
         if entry.startswith("MIG-"):
             raise ValueError(
-                f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported. "
-                f"Export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set device=cpu"
+                f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported{REMEDY_SEPARATOR}"
+                f"export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set device=cpu"
             )
         if entry.isdecimal():
             matching = [int(entry)] if int(entry) in uuids else []
@@ -65,5 +67,5 @@ def unusable(number: int, numbers: Sequence[int], why: str) -> ValueError:
         why: Reason as a predicate, such as `IN_PARTS`.
     """
     remaining = ",".join(str(index) for index in numbers if index != number)
-    remedy = f"To leave it out, export {VARIABLE}={remaining}. " if remaining else ""
-    return ValueError(f"GPU {number} {why}. {remedy}To run without GPUs, set device=cpu")
+    leave_out = f"export {VARIABLE}={remaining} to leave it out, or " if remaining else ""
+    return ValueError(f"GPU {number} {why}{REMEDY_SEPARATOR}{leave_out}set device=cpu to run without GPUs")
