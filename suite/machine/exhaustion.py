@@ -37,7 +37,7 @@ def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
         return ""
     return (
         f"ended before the machine's memory was exhausted: this run used {_gib(used)} of {_gib(total)}, "
-        f"and {_gib(available)} were free"
+        f"and {_gib(available)} were available"
     )
 
 
