@@ -1,4 +1,4 @@
-"""Which command starts which process where, one value per framework, and starting and ending process trees.
+"""Definitions of the frameworks, the commands that start a run's processes, and the start and end of process trees.
 
-For workers and controller.
+Workers and the controller use this package.
 """

@@ -1,4 +1,4 @@
-"""What a framework must say so that its workers can be started."""
+"""Framework definition: what the controller needs to launch the workers of a framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.api import Settings, WorkerContext, Workload
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
 SERVER_VARIABLE = "SUITE_SERVER"
-"""`address:port` where processes that serve are met, in their environment and the workers' (`update=async`, MXNet's store)."""
+"""Environment variable of servers and workers with a server's `address:port` (`update=async`, and the KVStore of MXNet)."""
 
 
 @dataclass(frozen=True)
@@ -23,82 +23,122 @@ class Command:
     """One process to start on a host."""
 
     name: str
-    """`server` or `worker-R`, unlike any other of the run: also the name of its text log."""
+    """Name of the process, unique in its run, such as `server` or `worker-R`. The text log of the process has the same name."""
     arguments: tuple[str, ...]
-    """What follows the host's Python on the command line."""
+    """Arguments after the host's Python on the command line."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that the run sets for the process."""
     serves: bool = False
-    """Whether it serves the workers: it need not end by itself, and the run is over if it does."""
+    """Whether the process is a server for the workers. A server need not end by itself, and the run is over if it does."""
 
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework as the controller knows it. Registered under the entry-point group `suite.frameworks`."""
+    """Definition of a framework. A package registers it under the entry-point group `suite.frameworks`."""
 
     name: str
     environments: Mapping[str, str]
-    """Device (`cpu`, `cuda`) to the name of the environment that `environment=auto` takes."""
+    """Name of the environment that `environment=auto` selects, by device (`cpu`, `cuda`)."""
     packages: tuple[str, ...]
-    """Distributions, one of which is installed and whose version stands for the framework's."""
+    """Alternative distributions of the framework. The version of the installed distribution is the framework's version."""
     processes: Callable[[int, str], int]
-    """(devices of a host, `cpu` or `cuda`) to its worker processes under `update=sync`; `async` has one for each device."""
+    """Returns the number of worker processes of a host with `update=sync`.
+
+    The arguments are the number of devices of the host, and `cpu` or `cuda`. With `update=async`, each device has a process.
+    """
     commands: Callable[[RunSpec, str, Rendezvous, Host], list[Command]]
-    """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
+    """Returns the processes to start on a host.
+
+    The arguments are the run, the path of run.json in the file system of the host's workers, the rendezvous, and the host.
+    """
     equal_shares: bool = False
-    """On CPU cores an operator gives each thread an equal share of its work (OpenMP), so that it ends when the slowest core
-    ends; a pool whose threads take what is left (Eigen) does not."""
+    """Whether an operator on CPU cores gives each thread an equal share of its work (OpenMP).
+
+    Such an operator ends when the slowest core ends. It is False for a thread pool whose threads take the remaining work
+    piece by piece (Eigen).
+    """
     other_gpu_environments: tuple[str, ...] = ()
-    """Taken instead where they suit the GPUs or their driver, and the one above does not."""
+    """Environments that `environment=auto` selects if they support the GPUs and their driver and `environments` does not."""
     title: str = ""
-    """What sentences and descriptions call it: `PyTorch`; empty: its name."""
+    """Name in sentences and descriptions, such as `PyTorch`. Empty: `name`."""
     colour: int | None = None
-    """Its colour in figures, by number; None: one that no other framework of a page has."""
+    """Color slot in figures. None: a slot that no registered framework of the page has."""
     tuning_variables: tuple[str, ...] = ()
-    """Beginnings of the names of variables by which a user tunes it (TUNING_VARIABLES has those of all): `TF_`."""
+    """Prefixes of environment variables with which users tune this framework, such as `TF_`.
+
+    TUNING_VARIABLES has the prefixes that apply to all frameworks.
+    """
     precisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Workload to the precisions of its trainer, where the workload's own `precisions` do not name this framework."""
+    """Precisions of the trainers, by workload. Used for workloads whose `precisions` have no entry for this framework."""
     from_float64: Mapping[str, float] = field(default_factory=dict)
-    """Optimizer to the largest difference of weights and optimizer state from float64 after ten steps, as a part of the array's
-    largest value, over all variants of tests/workloads/frameworks/test_updates.py; CPU, rounded up. Packages state it."""
+    """Largest difference of weights and optimizer state from float64 after ten steps on the CPU, by optimizer.
+
+    Differences are relative to the largest value of the array. Each figure is the maximum over all variants in
+    tests/workloads/frameworks/test_updates.py, rounded up. Packages with a framework specify the figures.
+    """
     listens_everywhere: Callable[[Settings], bool] = lambda settings: False
-    """Whether processes of a run listen on all interfaces for connections that they do not authenticate."""
+    """Returns whether processes of a run with these settings accept unauthenticated connections on all interfaces."""
     gpu_choices: tuple[str, ...] = ()
-    """Of the configuration's `framework.graphs` and `framework.kernels` those that its trainers have on GPUs."""
+    """Options that the trainers support on GPUs: `graphs` (`framework.graphs`) and `kernels` (`framework.kernels`)."""
     build_query: str = ""
-    """Python that prints, as JSON, [version, CUDA or null, whether it sees a GPU, architectures]; empty: the lock says it."""
+    """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is visible, architectures].
+
+    Empty: the lock file of the environment specifies these facts.
+    """
 
     def precisions_of(self, workload: type[Workload]) -> tuple[str, ...]:
-        """What `precision` may be for a workload."""
+        """Return the allowed values of `precision` for a workload."""
         return workload.precisions.get(self.name) or self.precisions.get(workload.name, ("fp32",))
 
     def process_count(self, devices: int, device: str, update: str = "sync") -> int:
-        """Worker processes of a host with so many devices; `device` and `update`: of `Settings`."""
+        """Return the number of worker processes of a host.
+
+        Args:
+            devices: Number of devices of the host.
+            device: `cpu` or `cuda`.
+            update: `sync` or `async`.
+        """
         return devices if update == "async" else self.processes(devices, device)
 
     def hosts_of_processes(self, hosts: Sequence[Host], device: str, update: str = "sync") -> tuple[Host, ...]:
-        """The host of every worker process of a run, in process order."""
+        """Return the host of every worker process of a run, ordered by rank.
+
+        Args:
+            hosts: Hosts of the run.
+            device: `cpu` or `cuda`.
+            update: `sync` or `async`.
+        """
         return tuple(host for host in hosts for _ in range(self.process_count(len(host.replicas), device, update)))
 
 
 def ports_here(host: Host) -> list[int]:
-    """A free port for each replica of a host and one for a server. Raises ValueError for a host whose address is not here."""
+    """Return a free port for each replica of a host, and a free port for a server.
+
+    Raises:
+        ValueError: The address of the host is not an address of this machine.
+    """
     try:
         return free_ports(len(host.replicas) + 1, host.address)
     except OSError as error:
         raise ValueError(
-            f"host {host.name}: ports of {host.address} cannot be probed from here: {error.strerror or error}; "
-            f"probe them on that machine"
+            f"host {host.name}: the ports of {host.address} cannot be probed from this machine "
+            f"({error.strerror or error}). Probe them on {host.name}"
         ) from None
 
 
 def meet(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Rendezvous:
-    """The hosts with a free port for each replica, and one on the first for a parameter server, as `ports_of` finds them."""
+    """Return the rendezvous of a run: its hosts, a port for each replica, and a port on the first host for a server.
+
+    Args:
+        hosts: Hosts of the run.
+        ports_of: Returns a free port of a host for each of its replicas, and a free port for a server.
+    """
     ports_by_host = [list(ports_of(host)) for host in hosts]
     return Rendezvous(tuple(hosts), tuple(port for ports in ports_by_host for port in ports[:-1]), ports_by_host[0][-1])
 
 
 def thread_variables(cores: int) -> dict[str, str]:
-    """Thread counts of the numerical libraries, to match the cores that a process is pinned to."""
+    """Return variables that set the thread counts of numerical libraries to the number of cores of a process."""
     count = str(cores)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
@@ -110,32 +150,46 @@ TUNING_VARIABLES = (
     *("XLA_", "TRITON_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "ATEN_"),
     *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_"),
 )
-"""Prefixes of the names of variables by which a user tunes collectives, threads, libraries, compilers, and frameworks.
+"""Prefixes of environment variables with which users tune collectives, threads, libraries, compilers, and frameworks.
 
-They are carried to workers on other machines and in containers, and recorded (suite/launch/recorded_env.py).
+These variables are copied to workers on remote machines and in containers. They are recorded (suite/launch/recorded_env.py).
 """
 NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-"""Which interface collectives take. Gloo wants one name; NCCL's own choice may be one that leads nowhere."""
+"""Variables that select the network interface of collectives.
+
+Gloo requires a single name. NCCL's default may be an interface without a route to the hosts of the run.
+"""
 
 
 def network_variables(host: Host, names: Sequence[str] = NETWORK_VARIABLES) -> dict[str, str]:
-    """The interface by which the processes of a host meet others; of one that is alone the one that leads nowhere else."""
+    """Return variables that select the interface through which a host's processes communicate.
+
+    The interface is the loopback interface if the run has a single host.
+
+    Args:
+        host: Host of the processes.
+        names: Variables to set to the name of the interface.
+    """
     interface = host.interface or (loopback_interface() if is_loopback(host.address) else "")
     return dict.fromkeys(names, interface) if interface else {}
 
 
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""How long a thread of libgomp spins for the next piece of work before it sleeps."""
+"""Variables that specify how long an idle thread of libgomp spins before it sleeps."""
 DEMO_SPIN_COUNT = 1_000
-"""Some microseconds. libgomp's own choice is 300,000 turns, a millisecond or more: nothing is faster as long as every thread
-has a core to itself, and nothing slower where one has not (benchmarks/busy_machine.py)."""
+"""Spin count of libgomp for demos: some microseconds.
+
+libgomp's default is 300,000 iterations, a millisecond or more. No setting is faster as long as every thread has a core to
+itself, and no setting is slower if a thread shares its core (benchmarks/busy_machine.py).
+"""
 
 
 def omp_spin_env(run: RunSpec) -> dict[str, str]:
-    """libgomp's for a demo on CPU cores, which must bear other load; a reference run has its machine to itself.
+    """Return the spin count of libgomp for a demo on CPU cores, or an empty dict for any other run.
 
-    A user's own stand. Only for frameworks whose operators run on libgomp: PyTorch and MXNet, while TensorFlow has a pool of
-    its own.
+    Demos must tolerate other load on their machine. A reference run has its machine to itself. A spin count or wait policy
+    that the user set takes precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and
+    MXNet. TensorFlow has a different thread pool.
     """
     if run.settings.device != "cpu" or run.settings.profile != "demo" or waiting_in(os.environ):
         return {}
@@ -143,62 +197,97 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
 
 
 def waiting_in(variables: Mapping[str, str]) -> str:
-    """What these environment variables say about waiting, for the log; empty: nothing, so the runtime decides."""
+    """Return the settings in WAITING_VARIABLES for the log. Empty: none is set, and the runtime's default applies."""
     return " ".join(f"{name}={variables[name]}" for name in WAITING_VARIABLES if name in variables)
 
 
 def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
-    """glibc's malloc tunables for workers on CPU cores; the user's own GLIBC_TUNABLES stand."""
+    """Return the variable with the tunables of glibc's malloc for workers on CPU cores.
+
+    A GLIBC_TUNABLES that the user set takes precedence.
+
+    Args:
+        run: The run.
+        tunables: Value of GLIBC_TUNABLES.
+    """
     if run.settings.device != "cpu" or "GLIBC_TUNABLES" in os.environ:
         return {}
     return {"GLIBC_TUNABLES": tunables}
 
 
 WITHOUT_PROXY = {"grpc_proxy": ""}
-"""gRPC would connect the processes of a run through the proxy of `http_proxy`; an empty value means no proxy."""
+"""Disables the proxy of gRPC, which would otherwise connect the processes of a run through the proxy of `http_proxy`."""
 LINK_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "auto": {},
     "no_p2p": {"NCCL_P2P_DISABLE": "1"},
     "network": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
 }
-"""Value of `link` to NCCL's variables.
+"""NCCL variables for each value of `link`.
 
-With `no_p2p`, GPUs exchange data through the host's memory; with `network`, over sockets or InfiniBand within a machine too. A
-framework that copies without NCCL has its own variable. Processes on CPU cores always use TCP.
+With `no_p2p`, GPUs exchange data through the host's memory. With `network`, they use sockets or InfiniBand within a machine
+too. A framework that copies without NCCL sets its variable itself. Processes on CPU cores always use TCP.
 """
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""CUDA numbers devices as NVML does, which says what they are and samples them; its own order begins with the fastest."""
+"""Makes CUDA number devices in the order of NVML, which the suite uses to describe and to sample them.
+
+CUDA's default order begins with the fastest device.
+"""
 
 
 def arithmetic_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variables that make fp32 mean fp32 on GPUs, whatever the shell says: libraries of NVIDIA may use TF32."""
+    """Return the variable that forbids TF32 in NVIDIA's libraries if a run on GPUs computes in fp32.
+
+    The variable overrides the value in the shell.
+    """
     settings = run.settings
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.device == "cuda" and settings.precision == "fp32" else {}
 
 
 def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
-    """The command of worker `process` of so many, which `worker_context_from_env` tells where it stands."""
+    """Return the command that starts a worker. Its environment variables are those that `worker_context_from_env` reads.
+
+    Args:
+        process: Rank of the worker.
+        processes: Number of workers of the run.
+        run_file: Path of run.json.
+        variables: Additional environment variables of the worker.
+    """
     rank_env = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}
     return Command(f"worker-{process}", (*WORKER, run_file), {**variables, **rank_env})
 
 
 def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """The commands of a framework whose worker holds every replica of a host."""
+    """Return the command of the only worker of a host, which holds all replicas of the host.
+
+    Args:
+        run: The run.
+        run_file: Path of run.json.
+        rendezvous: Hosts and ports of the run.
+        host: Host of the worker.
+    """
     variables = {**thread_variables(run.settings.cores_per_device), **omp_spin_env(run)}
     return [worker(rendezvous.hosts.index(host), len(rendezvous.hosts), run_file, variables)]
 
 
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
-    """Where the parameter server is met; nothing under `update=sync`."""
+    """Return the variable with the endpoint of the parameter server, or an empty dict with `update=sync`."""
     return {SERVER_VARIABLE: rendezvous.server_endpoint} if run.settings.asynchronous else {}
 
 
 def server_commands(
     run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host, variables: Mapping[str, str] | None = None
 ) -> list[Command]:
-    """The process that serves the workers of `update=async`, on the first host; none under `update=sync`.
+    """Return the command of the parameter server of `update=async` on the first host.
 
-    `variables`: what it has beside the common ones.
+    Args:
+        run: The run.
+        run_file: Path of run.json.
+        rendezvous: Hosts and ports of the run.
+        host: Host whose commands are collected.
+        variables: Environment variables in addition to the thread counts and the endpoint.
+
+    Returns:
+        An empty list with `update=sync`, and for all hosts except the first.
     """
     if not run.settings.asynchronous or host is not rendezvous.hosts[0]:
         return []
@@ -207,7 +296,7 @@ def server_commands(
 
 
 def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:
-    """Return the variables that the run sets for a process, in addition to those that the process inherits."""
+    """Return the environment variables that the run sets for a process, in addition to the inherited variables."""
     links = LINK_VARIABLES[run.settings.link]
     return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.variables}
 
@@ -215,7 +304,7 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
     """Return the names of all variables that the run sets for its processes."""
     hosts = hosts_of(run)
-    ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))  # any numbers: the names alone are used
+    ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))  # arbitrary numbers: the values are not used
     rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
     return frozenset(
         name
@@ -226,14 +315,18 @@ def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
 
 
 def needs_private_network(framework: Framework, run: RunSpec) -> bool:
-    """Check whether the processes of a run, all on one machine, start in a private network: strangers must not reach them."""
+    """Check whether the processes of a run must start in a private network, which other users cannot reach.
+
+    This is the case for a run on a single machine whose framework listens on all interfaces, unless
+    `framework.allow_open_grpc` is set.
+    """
     return framework.listens_everywhere(run.settings) and run.settings.nodes == 1 and not run.open_network
 
 
 def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContext:
     """Return the context of a worker. Replicas are assigned in order, the same number to each worker.
 
-    Ranks and replicas are numbered over all machines, devices and cores on each machine.
+    Ranks and replicas are numbered across all machines. Devices and cores are numbered on each machine.
 
     Args:
         run: The run.
@@ -244,7 +337,7 @@ def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContex
     share = settings.devices // world_size
     replicas = range(rank * share, (rank + 1) * share)
     host = next(host for host in hosts_of(run) if replicas.start in host.replicas)
-    assert replicas[-1] in host.replicas, "a process drives devices of one host"
+    assert replicas[-1] in host.replicas, "all replicas of a worker must be on the same host"
     positions = [replica - host.replicas.start for replica in replicas]
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":
@@ -268,6 +361,6 @@ def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContex
 
 
 def worker_context_from_env(run: RunSpec) -> WorkerContext:
-    """Return the context of this worker process, from the environment variables that its command has."""
+    """Return the context of this worker process, from the environment variables of its command."""
     worker = worker_context_for(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     return replace(worker, server=os.environ.get(SERVER_VARIABLE, ""))

@@ -1,4 +1,4 @@
-"""Starting processes that do not outlive whoever started them. Standard library only: agents use it too."""
+"""Starts processes that do not outlive their parent. Uses only the standard library because agents import it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 3.0
-"""How long processes may take to leave after they were asked to."""
+"""Time that processes have to end after SIGTERM."""
 ENDING_SECONDS = 20.0
-"""How long a container program may take to end its containers."""
+"""Timeout for the command that ends containers."""
 TOKEN = "SUITE_LAUNCH_TOKEN"
-"""The secret by which machines of `launch=external` know each other; no process of a run needs it."""
+"""Variable with the secret that authenticates the machines of `launch=external`. Processes of a run do not need it."""
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends (Linux); nothing elsewhere.
+    """Make the kernel kill this process when its parent ends. This function has no effect on systems other than Linux.
 
-    Of a parent that ended before, the kernel says nothing any more: one that changes during the call has. That it is process 1
-    tells nothing, since in a container that may be who started this one. So call it as early as can be.
+    The kernel does not report the end of a parent that ended before the call. If the id of the parent changes during the call,
+    the parent has ended, and this process kills itself. A parent id of 1 is not a sign of that, because process 1 of a
+    container may be the parent. Call this function as early as possible.
     """
     if _LIBC is not None:
         parent = os.getppid()
@@ -38,7 +39,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """From now on descendants whose parent ended are children of this process (Linux): none gets out of its tree."""
+    """Make this process the parent of all descendants whose parent ends, so that no process leaves its tree (Linux)."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -55,9 +56,9 @@ def start(
     Args:
         arguments: The argv.
         variables: All environment variables of the process.
-        log: File to which its output is appended.
-        folder: Its current folder.
-        network: The network that it is started in; None: the network of this process.
+        log: File to which the output of the process is appended.
+        folder: Working directory of the process.
+        network: Private network in which the process is started. None: the network of this process.
 
     Raises:
         OSError: The process cannot be started.
@@ -66,7 +67,7 @@ def start(
     def prepare() -> None:
         if network is not None:
             network.enter()
-        die_with_parent()  # before exec, so that no moment is left without it, and after a change of user namespace
+        die_with_parent()  # before exec, so that the process never runs without it, and after the change of user namespace
 
     if network is not None:
         variables = {**variables, **network.variables}
@@ -83,18 +84,22 @@ def start(
                 preexec_fn=prepare,
             )
         except subprocess.SubprocessError as error:
-            raise OSError(f"{arguments[0]}: the private network cannot be entered ({error})") from None
+            raise OSError(f"{arguments[0]}: cannot enter the private network ({error})") from None
 
 
 def run_ending(command: Sequence[str]) -> None:
-    """Run the argv that ends containers, once their clients are gone; an empty one is none. What it says is of no use then."""
+    """Run the argv that ends containers after their clients have ended. Its output and its errors are ignored.
+
+    Args:
+        command: The argv. Empty: there are no containers.
+    """
     if command:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDING_SECONDS, check=False)
 
 
 def exit_text(returncode: int) -> str:
-    """An exit code in words: `exit code 1`, `killed by SIGKILL`."""
+    """Return the description of an exit code: `exit code 1`, `killed by SIGKILL`."""
     if returncode >= 0:
         return f"exit code {returncode}"
     with contextlib.suppress(ValueError):

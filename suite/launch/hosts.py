@@ -1,6 +1,6 @@
-"""The machines of a run: which devices and cores each has, and where their processes meet.
+"""The hosts of a run with their devices and cores, and the addresses at which their processes communicate.
 
-Values only: nothing here probes a port or starts a process.
+This module has only data structures. It does not probe ports or start processes.
 """
 
 from __future__ import annotations
@@ -17,60 +17,61 @@ from workloads.api import Json
 
 @dataclass(frozen=True)
 class AvailableHost:
-    """A machine that runs may take, as its agent describes it."""
+    """A machine that is available for runs, as described by its agent."""
 
     name: str
-    """As `platform.node()` says there."""
+    """Result of `platform.node()` on the machine."""
     address: str
-    """Where the others reach it."""
+    """Address at which the rest of the hosts reach the machine."""
     interface: str
-    """The network interface that has this address."""
+    """Name of the network interface with this address."""
     cores: tuple[int, ...]
-    """CPU cores that processes may use there."""
+    """CPU cores that processes may use on the machine."""
     hardware: Mapping[str, Json]
-    """What `suite.machine.devices.hardware` gives there."""
+    """Result of `suite.machine.devices.hardware` on the machine."""
     gpu_fault: str = ""
-    """Why its GPUs cannot be used, if one does not answer; `hardware` has none then."""
+    """Why the GPUs of the machine cannot be used, if a GPU does not answer. `hardware` then lists no GPUs."""
     private_network_fault: str = ""
-    """Why it cannot make a private network for a run (suite/launch/private_network.py); empty: it can."""
+    """Why the machine cannot create a private network for a run (suite/launch/private_network.py). Empty: it can."""
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """The hosts of a run with the TCP ports that their processes listen on."""
+    """The hosts of a run with the TCP ports on which their processes listen."""
 
     hosts: tuple[Host, ...]
     ports: tuple[int, ...]
-    """One per replica, free on that replica's host."""
+    """A port for each replica, free on the host of that replica."""
     server_port: int = 0
-    """Free on the first host, for a parameter server; 0: there is none."""
+    """A free port on the first host for a parameter server. 0: the run has no server."""
 
     @property
     def master_address(self) -> str:
-        """Where replica 0 is reached: all processes meet there."""
+        """Address of the host of replica 0, to which all processes connect."""
         return self.hosts[0].address
 
     @property
     def master_port(self) -> int:
-        """The port on which they meet."""
+        """Port of replica 0, to which all processes connect."""
         return self.ports[0]
 
     @property
     def server_endpoint(self) -> str:
-        """`address:port` of a parameter server."""
+        """Address of a parameter server as `address:port`."""
         return f"{self.master_address}:{self.server_port}"
 
     @property
     def endpoints(self) -> list[str]:
-        """`address:port` of every replica, in global order."""
+        """Addresses of all replicas as `address:port`, ordered by replica id."""
         addresses = [host.address for host in self.hosts for _ in host.replicas]
         return [f"{address}:{port}" for address, port in zip(addresses, self.ports, strict=True)]
 
 
 def hosts_of(run: RunSpec) -> tuple[Host, ...]:
-    """The hosts of a run in the order of their replicas; where it names none, this machine with all devices.
+    """Return the hosts of a run, ordered by their replicas. If the run names no hosts, return this machine with all devices.
 
-    Raises ValueError if they do not fit together or the run's devices.
+    Raises:
+        ValueError: The hosts are not consistent with each other or with the number of devices of the run.
     """
     devices = run.settings.devices
     if not run.hosts:
@@ -80,9 +81,14 @@ def hosts_of(run: RunSpec) -> tuple[Host, ...]:
 
 
 def spread(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[Host, ...]:
-    """The hosts of `devices` that are dealt out to the nodes in order, equally many to each.
+    """Return the hosts of a run whose devices are split evenly across nodes, in order.
 
-    The processes of a host that is alone meet inside it.
+    The processes of a single host communicate over the loopback interface.
+
+    Args:
+        nodes: Machines of the run.
+        devices: Number of devices of the run, a multiple of the number of nodes.
+        on_cpu: Whether the devices are CPU cores. The hosts then list the cores of their nodes.
     """
     local = tuple(range(devices // len(nodes)))
     if len(nodes) == 1:
@@ -96,7 +102,7 @@ def spread(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[
 def _check(hosts: Sequence[Host], devices: int) -> None:
     names = [host.name for host in hosts]
     if len(set(names)) < len(names):
-        raise ValueError(f"hosts {', '.join(names)}: one is named twice; give every machine once")
+        raise ValueError(f"hosts {', '.join(names)}: a host is listed twice. List each host once")
     if list(itertools.chain.from_iterable(host.replicas for host in hosts)) != list(range(devices)):
         numbers = ", ".join(f"{host.name} {list(host.replicas)}" for host in hosts)
         raise ValueError(
@@ -104,9 +110,9 @@ def _check(hosts: Sequence[Host], devices: int) -> None:
         )
     if len({len(host.replicas) for host in hosts}) > 1:
         counts = ", ".join(f"{host.name} {len(host.replicas)}" for host in hosts)
-        raise ValueError(f"hosts: {counts} device(s): the number must be the same on every host")
+        raise ValueError(f"hosts: {counts} devices: the number of devices must be the same on every host")
     for host in hosts:
         if len(hosts) > 1 and is_loopback(host.address):
             raise ValueError(
-                f"host {host.name}: {host.address} is reached from that machine alone; give its address on the network"
+                f"host {host.name}: only the host itself can reach {host.address}. Set its address on the network"
             )

@@ -1,4 +1,4 @@
-"""The frameworks that are registered here: what the runner says of one by its name, it asks its value."""
+"""The registered frameworks: lookups by name of the facts that their definitions contain."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from suite.launch.base import TUNING_VARIABLES, Framework
 
 
 def known() -> dict[str, Framework]:
-    """By name; one that cannot be imported is as unknown as one that is not installed: logs are read without it."""
-    frameworks = {}
+    """Return the registered frameworks by name.
+
+    A framework whose package cannot be imported is left out, like a framework that is not installed, because logs can be
+    read without it.
+    """
+    loaded = {}
     for name in registry.names(registry.FRAMEWORKS):
         with contextlib.suppress(ImportError, AttributeError):
-            frameworks[name] = registry.load_framework(name)
-    return {name: one for name, one in frameworks.items() if isinstance(one, Framework)}
+            loaded[name] = registry.load_framework(name)
+    return {name: framework for name, framework in loaded.items() if isinstance(framework, Framework)}
 
 
 def title_of(name: str) -> str:
-    """`PyTorch` of `pytorch`; a name that nobody registered as it is."""
+    """Return the title of a framework, such as `PyTorch` for `pytorch`. A name that is not registered is returned unchanged."""
     framework = known().get(name)
     return framework.title or name if framework else name
 
 
 def tuning_variables() -> tuple[str, ...]:
-    """Beginnings of the names of variables by which a user tunes workers of any framework."""
-    return (*TUNING_VARIABLES, *(start for one in known().values() for start in one.tuning_variables))
+    """Return the prefixes of environment variables with which users tune workers of all registered frameworks."""
+    return (*TUNING_VARIABLES, *(prefix for framework in known().values() for prefix in framework.tuning_variables))

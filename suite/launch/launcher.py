@@ -1,4 +1,4 @@
-"""What must be said of a way to start agents on other machines. Standard library only: agents use this room too."""
+"""Launcher definition: how agents are started on remote machines. Agents import this package, too."""
 
 from __future__ import annotations
 
@@ -11,16 +11,28 @@ from suite.common.run_config import LaunchConfig
 
 @dataclass(frozen=True)
 class Launcher:
-    """A way to start agents. A package brings one under the entry-point group `suite.launchers`: then it is `launch=NAME`."""
+    """Definition of a launcher, which starts agents on remote machines.
+
+    A package registers it under the entry-point group `suite.launchers`. Users select it with `launch=NAME`.
+    """
 
     name: str
     machines: Callable[[LaunchConfig, Mapping[str, str]], list[str]]
-    """(`launch.*`, environment variables) to all machines that it may take, in order. Raises ValueError."""
+    """Returns the names of all available machines, in order. The arguments are `launch.*` and the environment variables.
+
+    Raises ValueError if there are none or the configuration is invalid.
+    """
     words: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
-    """(machine, `launch.*`, the agent's command) to the argv that runs it there, with the argv's own input and output."""
+    """Returns the argv that runs the agent's command on a machine and connects its standard input and output.
+
+    The arguments are the name of the machine, `launch.*`, and the agent's command.
+    """
     ending: Callable[[str, LaunchConfig, Mapping[str, Any]], list[str]] = lambda name, launch, facts: []
-    """(machine, `launch.*`, the agent's facts) to the argv that ends it without its help; empty: there is none."""
+    """Returns the argv that ends an agent without its cooperation. Empty: there is no such command.
+
+    The arguments are the name of the machine, `launch.*`, and the agent's facts.
+    """
     has: str = "{} named"
-    """How many machines it has, in words."""
+    """Phrase for the number of available machines (`{}`), for an error message."""
     more: str = "name more in launch.hosts"
-    """What to do for `{}` machines where it has fewer."""
+    """Instruction for an error message: how to get `{}` machines if fewer are available."""

@@ -1,9 +1,12 @@
-"""MXNet: a process for each CPU device; one drives all GPUs of a host, a context each, and sums over them itself.
+"""MXNet: one process per CPU device, and one process per host for all GPUs of the host.
 
-Several processes meet at servers of a KVStore, which a scheduler tells them of (ps-lite): sums of gradients, or under
-`update=async`, where each GPU has a process too, weights. CPU contexts of one process would share its random generator, which
-RNN operators ask for, and the thread that prepares their steps: the demos of GNMT, Mask R-CNN and Transformer gained little or
-nothing from a second one.
+The process for the GPUs has a context per GPU and sums gradients over its contexts. Several processes communicate through the
+servers of a KVStore, whose addresses they get from a scheduler (ps-lite). The servers sum gradients. With `update=async`, the
+server holds the weights, and each GPU has a process.
+
+CPU devices do not share a process, because CPU contexts of a process share its random generator, which RNN operators request,
+and the thread that prepares their steps. The demos of GNMT, Mask R-CNN, and Transformer gained little or no speed from a
+second CPU context.
 """
 
 from __future__ import annotations
@@ -24,16 +27,21 @@ from suite.launch.base import (
 from suite.launch.hosts import Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
-"""Huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds). What keeps PyTorch's memory adds
-nothing, since MXNet plans its memory once."""
+"""Enables huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds).
+
+The tunables with which PyTorch keeps memory have no additional effect, because MXNet plans its memory once.
+"""
 
 
 ROLE_VARIABLE = "SUITE_STORE_ROLE"
-"""`scheduler` or `server`: what a process that serves sets DMLC_ROLE to (workloads/frameworks/mxnet/server.py)."""
+"""Variable with the role of a KVStore process, `scheduler` or `server`.
+
+The process copies it to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
+"""
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variables of a device: how memory is kept, the arithmetic, and whether GPUs copy through the host's memory."""
+    """Return the variables for malloc on CPU cores, and for the arithmetic and peer-to-peer copies on GPUs."""
     settings = run.settings
     if settings.device == "cpu":
         return malloc_variables(run, MALLOC_TUNABLES)
@@ -42,10 +50,18 @@ def device_variables(run: RunSpec) -> dict[str, str]:
 
 
 def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:
-    """What a process of a distributed key-value store needs (ps-lite): `role` is `scheduler`, `server` or `worker`.
+    """Return the variables of a process of a distributed KVStore (ps-lite).
 
-    The scheduler listens on the cluster's port for servers; a single server is on the first host. MXNet begins to serve in
-    the midst of being imported where DMLC_ROLE says so, when optimizers of ours cannot be loaded: so servers get it later.
+    The scheduler listens on `rendezvous.server_port`. A single server runs on the first host. If DMLC_ROLE is `server`
+    or `scheduler`, MXNet starts to serve while it is imported, before the optimizers of the suite can be loaded. These
+    processes therefore get their role in ROLE_VARIABLE and set DMLC_ROLE later.
+
+    Args:
+        rendezvous: Hosts and ports of the run.
+        host: Host of the process.
+        role: `scheduler`, `server`, or `worker`.
+        workers: Number of workers of the run.
+        servers: Number of servers of the store.
     """
     return {
         SERVER_VARIABLE: rendezvous.server_endpoint,
@@ -60,9 +76,9 @@ def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int,
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """A worker for each CPU device of the host, or one for all its GPUs; several workers meet at a store."""
+    """Return the commands of a host: its workers, and its servers and scheduler if the run has several workers."""
     settings = run.settings
-    counts = [MXNET.process_count(len(one.replicas), settings.device, settings.update) for one in rendezvous.hosts]
+    counts = [MXNET.process_count(len(node.replicas), settings.device, settings.update) for node in rendezvous.hosts]
     number, workers = rendezvous.hosts.index(host), sum(counts)
     servers = len(rendezvous.hosts) if workers > 1 else 0
     if settings.asynchronous:
@@ -74,12 +90,15 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         **(store_variables(rendezvous, host, "worker", workers, servers) if servers else {}),
     }
     first = sum(counts[:number])
-    started = [worker(process, workers, run_file, common) for process in range(first, first + counts[number])]
-    return [*_serving(run_file, rendezvous, host, workers, servers), *started]
+    worker_commands = [worker(process, workers, run_file, common) for process in range(first, first + counts[number])]
+    return [*_store_commands(run_file, rendezvous, host, workers, servers), *worker_commands]
 
 
-def _serving(run_file: str, rendezvous: Rendezvous, host: Host, workers: int, servers: int) -> list[Command]:
-    """The host's part of a store: one of its servers, which the first hosts have, and on the first of all the scheduler."""
+def _store_commands(run_file: str, rendezvous: Rendezvous, host: Host, workers: int, servers: int) -> list[Command]:
+    """Return the commands of the KVStore on a host.
+
+    Each of the first `servers` hosts has a server. The first host also has the scheduler.
+    """
     number = rendezvous.hosts.index(host)
     roles = {"scheduler": "scheduler"} if number == 0 and servers else {}
     if number < servers:

@@ -1,4 +1,4 @@
-"""Addresses of this machine, the route to another one, and free ports. Standard library only: agents use it too."""
+"""Addresses of this machine, routes, and free ports. Uses only the standard library because agents import it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import socket
 import struct
 
 LOOPBACK = "127.0.0.1"
-"""The address of a host that is alone: its processes meet inside it."""
+"""Address of the host of a run on a single machine, whose processes communicate over the loopback interface."""
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
 def addresses() -> dict[str, str]:
-    """Network interface to its IPv4 address; the loopback and those without one are left out."""
+    """Return the IPv4 address of each network interface. Loopback and interfaces without an IPv4 address are left out."""
     address_by_name = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -28,28 +28,36 @@ def addresses() -> dict[str, str]:
 
 
 def loopback_interface() -> str:
-    """The name of the interface of LOOPBACK; empty where none is known by its usual name."""
+    """Return the name of the loopback interface. Empty: no interface has a usual name, `lo` or `lo0`."""
     return next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), "")
 
 
 def resolved(name: str) -> str:
-    """The IPv4 address that this machine knows a name by. Raises OSError."""
+    """Return the IPv4 address to which this machine resolves a host name.
+
+    Raises:
+        OSError: The name cannot be resolved.
+    """
     return str(socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
 
 
 def route(address: str) -> tuple[str, str]:
-    """(address, interface) from which this machine reaches an IPv4 address; nothing is sent. Raises OSError without a route."""
+    """Return the local address and the interface that this machine uses to reach an IPv4 address. No packet is sent.
+
+    Raises:
+        OSError: There is no route to the address.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, 9))  # the discard protocol: any port would do
+        probe.connect((address, 9))  # port of the discard protocol: any port works
         address = str(probe.getsockname()[0])
     return address, next(
-        (name for name, its in addresses().items() if its == address),
+        (name for name, local_address in addresses().items() if local_address == address),
         loopback_interface() if is_loopback(address) else "",
     )
 
 
 def is_loopback(address: str) -> bool:
-    """True for an address that is reached from this machine alone: 127.0.0.1, 127.0.1.1, ::1."""
+    """Check whether only this machine can reach an address, such as 127.0.0.1, 127.0.1.1, or ::1."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -57,7 +65,11 @@ def is_loopback(address: str) -> bool:
 
 
 def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
-    """Distinct TCP ports on an address of this machine that nobody listens on now. Raises OSError for another's address."""
+    """Return distinct TCP ports of an address of this machine that are free at the moment.
+
+    Raises:
+        OSError: The address is not an address of this machine.
+    """
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

@@ -1,8 +1,9 @@
 """A network that only the processes of one run on one machine can reach: a network namespace with a loopback interface.
 
-TensorFlow's gRPC server has no authentication and listens on all interfaces; whoever reaches its port can run code as the user.
-In a namespace of its own the port exists for the run's processes alone. Root makes a network namespace; any other user makes
-it inside a user namespace, in which the user id stays what it is. Linux only. Standard library only: agents use it too.
+TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach its port can run code as the
+user. In a separate network namespace, only the processes of the run can reach the port. Root creates the network namespace
+directly. Users without root privileges create it inside a user namespace that keeps their user id. Linux only. This module
+uses only the standard library because agents import it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import sys
 from collections.abc import Mapping
 
 NETWORK_VARIABLE = "SUITE_PRIVATE_NETWORK"
-"""Inode of the network namespace that a worker must be in."""
+"""Environment variable with the inode of the network namespace in which a worker must run."""
 MAKING_SECONDS = 30.0
-"""How long the helper process may take to make a namespace."""
+"""Timeout for the helper process that creates a namespace."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _HELPER = """
 import ctypes, fcntl, os, socket, struct, sys
@@ -42,10 +43,14 @@ sys.stdin.read()
 
 
 class PrivateNetwork:
-    """A network namespace, which exists until it is closed and its last process has ended."""
+    """A network namespace. It exists until `close` is called and the last process in it has ended."""
 
     def __init__(self) -> None:
-        """Make the namespace. Raises OSError with the kernel's reason if that is not allowed here."""
+        """Create the namespace.
+
+        Raises:
+            OSError: This machine does not allow it. The error has the kernel's reason.
+        """
         self._user = self._network = -1
         if not os.path.exists("/proc/self/ns/net"):
             raise OSError("this system has no network namespaces")
@@ -74,18 +79,22 @@ class PrivateNetwork:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variable by which a worker checks that it is in this network."""
+        """Environment variable with which a worker checks that it runs in this network."""
         return {NETWORK_VARIABLE: str(os.fstat(self._network).st_ino)}
 
     def enter(self) -> None:
-        """Move the calling process, which must have one thread, into the network. Raises OSError."""
+        """Move the calling process into the network. The process must have a single thread.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
         for descriptor in (self._user, self._network):
             if descriptor >= 0 and _LIBC.setns(descriptor, 0) != 0:
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
 
     def close(self) -> None:
-        """Start no more processes in the network; it ends with the last one that is in it."""
+        """Release the network. No more processes can enter it, and it disappears when its last process ends."""
         for descriptor in (self._user, self._network):
             if descriptor >= 0:
                 with contextlib.suppress(OSError):
@@ -95,7 +104,7 @@ class PrivateNetwork:
 
 @functools.cache
 def unavailable_reason() -> str:
-    """Return why this machine cannot make a private network, in the kernel's words; an empty string if it can."""
+    """Return the kernel's reason why this machine cannot create a private network. Empty: it can."""
     try:
         PrivateNetwork().close()
     except OSError as error:
@@ -104,10 +113,14 @@ def unavailable_reason() -> str:
 
 
 def check_network(variables: Mapping[str, str] = os.environ) -> None:
-    """Raise ValueError in a worker that was started for a private network and is in another one."""
+    """Check that a worker that was started in a private network still runs in it.
+
+    Raises:
+        ValueError: The worker runs in a different network.
+    """
     expected = variables.get(NETWORK_VARIABLE)
     if expected and expected != str(os.stat("/proc/self/ns/net").st_ino):
         raise ValueError(
-            "this process is not in the private network of its run: what environment.argv_prefix starts leaves it; "
-            "set framework.allow_open_grpc=true if only you can reach this machine's ports"
+            "this process is not in the private network of its run: the command in environment.argv_prefix leaves it. "
+            "Set framework.allow_open_grpc=true if only you can reach this machine's ports"
         )

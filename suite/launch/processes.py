@@ -1,6 +1,7 @@
-"""Looks at trees of processes and ends them, so that nothing outlives a run.
+"""Lists and terminates process trees, so that no process outlives a run.
 
-A process of another user (`environment.argv_prefix=[sudo,…]`) may not be ended. The other processes are ended all the same.
+The suite may lack the permission to end a process of a different user (`environment.argv_prefix=[sudo,…]`). The remaining
+processes are ended in any case.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _status(pid: int) -> str | None:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return all processes below `pid`, without zombies."""
+    """Return all descendants of a process, without zombies."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process for process in psutil.Process(pid).children(recursive=True) if _is_alive(process)]
     return []
@@ -63,13 +64,13 @@ def end_trees(pids: Iterable[int]) -> None:
 
 
 def end_descendants() -> None:
-    """End every process below this one, also those that start meanwhile."""
+    """End all descendants of this process, including descendants that start in the meantime."""
     _end(lambda: descendants(os.getpid()))
     reap(frozenset())
 
 
 def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
-    """Terminate all, wait GRACE_SECONDS, then kill the rest and wait for that."""
+    """Terminate all processes, wait up to GRACE_SECONDS, kill the remaining processes, and wait for their end."""
     _signal(remaining(), signal.SIGTERM)
     _wait(remaining, GRACE_SECONDS)
     deadline = time.monotonic() + GRACE_SECONDS
@@ -79,10 +80,13 @@ def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
 
 
 def reap(kept: frozenset[int]) -> None:
-    """Reap adopted orphans that have ended. Processes in `kept` are left to their owner, who waits for them.
+    """Reap adopted orphans that have ended.
 
-    Only the children of the main thread are checked, which psutil does not list. The kernel gives all orphans to this thread,
-    and a process that another thread started belongs to that thread.
+    The function checks only children of the main thread, which psutil does not list separately. The kernel assigns all
+    orphans to the main thread, and a process that a different thread started is a child of that thread.
+
+    Args:
+        kept: Ids of processes that are not reaped, because their owners wait for them.
     """
     with contextlib.suppress(OSError):
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()

@@ -1,6 +1,8 @@
-"""PyTorch: one process per device. They meet at a store of the first one (workloads/frameworks/pytorch/store.py).
+"""PyTorch: one process per device. Rank 0 holds the rendezvous store (workloads/frameworks/pytorch/store.py).
 
-Not through torchrun: its store listens on all interfaces, its agents keep folders in TMPDIR, and who died is seen here too."""
+The suite does not use torchrun: its store listens on all interfaces, its agents keep folders in TMPDIR, and the controller
+detects dead workers without it.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ from suite.launch.base import (
 from suite.launch.hosts import Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
-"""PyTorch's CPU allocator is malloc, which gives the memory of large activations back to the system after every use and takes
-fresh pages for the next. With these it keeps them: ResNet-50 on two cores trained 1.16 times as fast in fp32
-(two rounds), 1.5 in bf16 (one), on a noisy machine."""
+"""Tunables with which malloc keeps freed memory.
+
+PyTorch's CPU allocator is malloc. By default, malloc returns the memory of large activations to the system after every use
+and requests new pages for the next activation. With these tunables, ResNet-50 on two cores trained 1.16 times as fast in fp32
+(two rounds) and 1.5 times as fast in bf16 (one round), on a noisy machine.
+"""
 
 BUILD_QUERY = """
 import json, torch
-built = torch._C._cuda_getArchFlags() or ""  # get_arch_list() has none where no GPU is seen
+built = torch._C._cuda_getArchFlags() or ""  # get_arch_list() is empty if no GPU is visible
 print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available(), built.split()]))
 """
 
@@ -40,8 +45,8 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),
     }
-    started = [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
-    return [*server_commands(run, run_file, rendezvous, host), *started]
+    worker_commands = [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
+    return [*server_commands(run, run_file, rendezvous, host), *worker_commands]
 
 
 PYTORCH = Framework(

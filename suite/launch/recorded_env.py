@@ -1,6 +1,7 @@
-"""Environment variables that are recorded with a run: those by which a user tunes frameworks, compilers, and libraries.
+"""Environment variables that are recorded with a run, because users tune frameworks, compilers, and libraries with them.
 
-Runs that differ in a recorded variable are different experiments. A variable that can change the arithmetic makes a run open.
+Runs that differ in a recorded variable are different experiments. A variable that can change the arithmetic moves a run to the
+open division.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from suite.launch.known import tuning_variables
 from workloads.api import Deviation, DeviationCode
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
-"""Prefixes of recorded variables that each machine sets for itself: the command's are not carried to other machines."""
+"""Prefixes of recorded variables that are specific to a machine, and that are not copied to remote machines."""
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""Recorded, but no difference between experiments: which of the machine's devices a process sees."""
+"""Recorded variables that do not distinguish experiments: they select the devices of a machine that a process can use."""
 PRELOADING = {
     "LD_PRELOAD": "loads other libraries into the workers",
     "LD_AUDIT": "loads other libraries into the workers",
@@ -35,22 +36,22 @@ PRELOADING = {
     "sitecustomize": "runs other code in the workers",
     "usercustomize": "runs other code in the workers",
 }
-"""Variables, and modules that Python imports at its start, by which other code runs in the workers, with what each does."""
+"""Effects of variables, and of modules that Python imports at its start, that make the workers run different code."""
 OF_LIBRARIES = ("BLIS_ARCH_TYPE", "DISABLE_ADDMM_CUDA_LT", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES")
 """Recorded variables of libraries that no prefix of a framework covers."""
 _PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
-"""Recorded, but no difference between experiments: their paths differ between machines."""
+"""Recorded names that do not distinguish experiments: their paths differ between machines."""
 _SET_BY_IMAGES = re.compile(
     r"(CUDA|CUDNN|NVIDIA|NCCL|CUBLAS|MKL|TF|PYTORCH|TORCH|JAX|XLA|MXNET)_([A-Z0-9_]*_)?VERSION|NV_\w+"
     r"|NVIDIA_(REQUIRE_CUDA|DRIVER_CAPABILITIES|PRODUCT_NAME|BUILD_ID|BUILD_REF)|(CUDA|CUDNN)_(HOME|PATH|ROOT)"
 )
-"""Recorded, but no difference between experiments: descriptions of an image or an installation, which set nothing."""
+"""Recorded variables that do not distinguish experiments: they describe an image or an installation and have no effect."""
 _TERRAFORM = re.compile(
     r"TF_(VAR|CLI|TOKEN|REGISTRY|STATE)_\w+|TF_(LOG|LOG_\w+|INPUT|WORKSPACE|IN_AUTOMATION|DATA_DIR|PLUGIN_CACHE_\w+|IGNORE)"
 )
 """Variables of Terraform, which share TensorFlow's prefix."""
 SECRET = r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|PRIVATE"
-"""Pattern of the names of variables whose values are recorded nowhere."""
+"""Pattern of the names of variables whose values are never recorded."""
 HIDDEN = "(hidden)"
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 """User name and password in a URL."""
@@ -63,11 +64,11 @@ def recorded_prefixes() -> tuple[str, ...]:
 
 
 def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
-    """Return what is recorded of a worker's variables, sorted by name, without secrets.
+    """Return the variables of a worker that are recorded, sorted by name, without secrets.
 
     Args:
         variables: The variables that a worker inherits.
-        set_by_run: Names of the variables that the run sets itself: these follow from its settings.
+        set_by_run: Names of the variables that the run sets. They are not recorded, because they follow from its settings.
     """
     unrecorded = {*set_by_run, *WAITING_VARIABLES}  # the log has thread_waiting
     prefixes = recorded_prefixes()
@@ -80,7 +81,7 @@ def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str]
 
 
 def identifying_variables(recorded: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the recorded variables in which runs of one experiment agree."""
+    """Return the recorded variables that must be equal in all runs of an experiment."""
     return {
         name: value
         for name, value in recorded.items()
@@ -95,17 +96,18 @@ def _without_secret(name: str, value: str) -> str:
 
 
 def _as_text(value: str) -> str:
-    """Return the value with bytes that are not UTF-8 as escape sequences: JSON files cannot hold them."""
+    """Return the value with escape sequences for all bytes that are not UTF-8, which JSON files cannot contain."""
     return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 class NumericVariable(NamedTuple):
-    """A variable that can change the arithmetic of operators, and with it what a run computes."""
+    """A variable that can change the arithmetic of operators, and therefore the results of a run."""
 
     pattern: str
-    """Regular expression of the whole name."""
+    """Regular expression that matches the whole name."""
     effect: str
     source: str
+    """Document or source file that describes the variable."""
 
 
 _ONEDNN = "oneDNN, Developer Guide"
@@ -235,29 +237,29 @@ NUMERIC_VARIABLES = (
     ),
     NumericVariable("JAX_DISABLE_JIT", "computes without the compiler", _JAX),
 )
-"""Variables that make a run open, with what each does and where its maintainers say so.
+"""Variables that move a run to the open division, with their effects and the documents that describe them.
 
-Variables that change only the order in which devices are summed (NCCL_ALGO), or how many threads compute, are not among them:
+Variables that change only the order in which devices are summed (NCCL_ALGO), or the number of threads, are not in this list:
 the closed rules leave these to the submitter.
 """
 
 
 def opens_run(name: str) -> bool:
-    """Check for a variable that makes a run open: it can change the arithmetic, or loads other code."""
+    """Check whether a variable moves a run to the open division: it can change the arithmetic, or it loads code."""
     return name in PRELOADING or _numeric_variable(name) is not None
 
 
 def environment_deviations(recorded: Mapping[str, str]) -> list[Deviation]:
-    """Return a deviation for each recorded variable that makes a run open."""
-    found = []
+    """Return a deviation for each recorded variable that moves a run to the open division."""
+    deviations = []
     for name, value in recorded.items():
         entry = _numeric_variable(name)
         if name in PRELOADING:
             # The value is left out: it is a list of paths, which differ between machines.
-            found.append(Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name]))
+            deviations.append(Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name]))
         elif entry is not None:
-            found.append(Deviation(DeviationCode.ENVIRONMENT_VARIABLE, name, value, detail=entry.effect))
-    return found
+            deviations.append(Deviation(DeviationCode.ENVIRONMENT_VARIABLE, name, value, detail=entry.effect))
+    return deviations
 
 
 def _numeric_variable(name: str) -> NumericVariable | None:

@@ -1,6 +1,6 @@
-"""The folder for all temporary files of a run on one machine. Standard library only: agents use it too.
+"""The folder for all temporary files of a run on one machine. Uses only the standard library because agents import it.
 
-It ends with the run, or, if its holder was killed, with the next run's beginning (`workloads.held_folder`).
+The folder is removed at the end of the run. If its process was killed, the next run removes it (`workloads.held_folder`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ PREFIX = "suite-run-"
 
 
 class Scratch(HeldFolder):
-    """A folder below TMPDIR that exists as long as it is held.
+    """A folder inside TMPDIR that exists as long as a process holds it.
 
-    No file is left at its end, but of a run that somebody keeps there.
+    The folder is then removed with all files, unless it contains a run that a user keeps there.
     """
 
     def __init__(self) -> None:
-        """Make it, once those that killed holders left are removed."""
+        """Remove the folders that killed processes left, and create a folder."""
         super().__init__(Path(tempfile.gettempdir()), PREFIX, _keeps_a_run)
 
 
 def scratch_above(path: Path) -> Path | None:
-    """Return the folder of temporary files that `path` is or lies in, which ends with its run; None: it lies in none.
+    """Return the scratch folder that equals or contains `path`, or None. The scratch folder is removed with its run.
 
-    A link that leads back to itself is taken as it stands.
+    A symbolic link that points to itself is not resolved.
     """
     path = real_path(path)
     return next((folder for folder in (path, *path.parents) if names_itself(folder)), None)
@@ -40,13 +40,13 @@ def scratch_above(path: Path) -> Path | None:
 
 def _keeps_a_run(folder: Path) -> bool:
     """Return True if the folder contains results. An agent's copy of run.json that names this same folder does not count."""
-    for place, _, names in os.walk(folder):
+    for directory, _, names in os.walk(folder):
         if RUN_FILE not in names:
             continue
         try:
-            run = files.read_json(Path(place, RUN_FILE))
+            run = files.read_json(Path(directory, RUN_FILE))
         except (OSError, ValueError):
             return True
-        if not isinstance(run, dict) or run.get("folder") != place:
+        if not isinstance(run, dict) or run.get("folder") != directory:
             return True
     return False

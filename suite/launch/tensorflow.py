@@ -1,4 +1,4 @@
-"""TensorFlow: one process per device, joined by `MultiWorkerMirroredStrategy` through TF_CONFIG."""
+"""TensorFlow: one process per device. The processes use `MultiWorkerMirroredStrategy`, configured through TF_CONFIG."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMON_VARIABLES = {
     "KERAS_HOME": "/dev/null/keras",  # a folder that cannot exist: no keras.json is read or written
     "TF_USE_LEGACY_KERAS": "0",
 }
-"""Set for all processes: Keras as the trainers need it, whatever the shell and the user's keras.json choose."""
+"""Variables of all processes. They set the Keras options that the trainers need, and override the shell and keras.json."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:

@@ -1,7 +1,7 @@
-"""Environment variables that a worker inherits from the shell. Standard library only: agents use it too.
+"""Environment variables that a worker inherits from the shell. Uses only the standard library because agents import it.
 
-A worker inherits the shell's variables, except those that would join it to other processes or change a framework's backend.
-The variables that a run needs are set by `Framework.commands`.
+A worker inherits the shell's variables, except variables that would connect it to processes of a different job or change a
+framework's backend. `Framework.commands` sets the variables that a run needs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ NOT_INHERITED = (
     "MASTER_PORT",
     "RANK",
     "ROLE_NAME",
-    "SUITE_PRIVATE_NETWORK",  # of a run in which this command is started
+    "SUITE_PRIVATE_NETWORK",  # set if this command is started inside a run
     "ROLE_RANK",
     "ROLE_WORLD_SIZE",
     "TF_CONFIG",
     "TF_USE_LEGACY_KERAS",
     "WORLD_SIZE",
 )
-"""Names of variables that no worker inherits; a name that ends with `_` stands for all names that begin with it."""
+"""Names of variables that no worker inherits. A name that ends with `_` is a prefix and covers all names that begin with it."""
 PYTHON_SWITCHES = frozenset(
     [
         "PYTHONASYNCIODEBUG",
@@ -72,16 +72,17 @@ PYTHON_SWITCHES = frozenset(
         "PYTHON_PRESITE",
     ]
 )
-"""Variables that change how Python itself starts and works; no worker inherits them either."""
+"""Variables that change how Python itself starts and works. No worker inherits them."""
 _PREFIXES = tuple(name for name in NOT_INHERITED if name.endswith("_"))
 USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Variables that `getpass.getuser()` reads before it looks the user id up."""
+"""Variables that `getpass.getuser()` reads before it looks up the user id in the passwd database."""
 
 
 def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a process of a run inherits from these.
+    """Return the subset of `variables` that a process of a run inherits.
 
-    A user id without an entry in the passwd database, as in containers, gets a user name: PyTorch's compiler asks for it.
+    If the user id has no entry in the passwd database, as in containers, the result also has a user name, because PyTorch's
+    compiler requires it.
     """
     inherited = {
         name: value
@@ -95,9 +96,14 @@ def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_variables(variables: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
-    """Return the inherited variables with the run's folder of temporary files, which also replaces an unusable home folder.
+    """Return the inherited variables of a worker, with the run's folder for temporary files as TMPDIR.
 
-    Triton, CUDA, and Matplotlib keep caches below the home folder and fail if it cannot be written to.
+    If the home folder is unusable, a folder inside the temporary folder replaces it. Triton, CUDA, and Matplotlib keep caches
+    in the home folder and fail if they cannot write there.
+
+    Args:
+        variables: Environment variables of the shell.
+        temporary_folder: Folder for the temporary files of the run.
     """
     inherited = {**inherited_variables(variables), "TMPDIR": str(temporary_folder)}
     if not _is_usable_home(variables.get("HOME") or _home_from_passwd()):
@@ -108,7 +114,10 @@ def worker_variables(variables: Mapping[str, str], temporary_folder: Path) -> di
 
 
 def _is_usable_home(folder: str) -> bool:
-    """Check for a writable folder. The root folder is not a home: containers without a passwd entry have HOME=/."""
+    """Check whether a folder is a writable home folder.
+
+    The root folder does not count as a home folder: containers without a passwd entry have HOME=/.
+    """
     is_folder = os.path.isabs(folder) and os.path.isdir(folder) and os.path.realpath(folder) != "/"
     return is_folder and os.access(folder, os.W_OK | os.X_OK)
 

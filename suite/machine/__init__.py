@@ -1,4 +1,4 @@
-"""What this machine is: devices, topology, control groups, load.
+"""Facts about this machine: devices, topology, control groups, and load.
 
-Asked without a framework; imports `suite.common` alone.
+This package imports no framework, and of the suite only `suite.common`.
 """

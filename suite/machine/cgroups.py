@@ -1,4 +1,4 @@
-"""What a container or a scheduler allows this process: CPU quota and memory limit of its control groups (v1 and v2)."""
+"""Limits that a container or a scheduler sets: CPU quota and memory limit of this process's control groups (v1 and v2)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from pathlib import Path
 from suite.machine.sysfiles import counts, number, text
 
 UNLIMITED_BYTES = 1 << 60
-"""cgroup v1 writes "no limit" as the largest multiple of a page below 2^63."""
+"""Limits of this size or more mean "no limit". cgroup v1 then writes the largest multiple of a page below 2^63."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The tightest limits of a group and its parents; None: there is no such limit."""
+    """The tightest limits of a control group and its parents. A limit that is not set is None."""
 
     version: int | None = None
-    """1 or 2; None: no control groups are to be seen."""
+    """Version of the control groups, 1 or 2, if control groups are visible."""
     cpu_quota_cores: float | None = None
     memory_limit_bytes: int | None = None
     memory_free_bytes: int | None = None
-    """What is left below the tightest limit, counting file pages that the kernel gives back by itself as free."""
+    """Free memory below the tightest limit. File pages that the kernel can reclaim count as free."""
 
 
 def limits(root: Path = Path("/")) -> Limits:
-    """The limits on this process. `root` is where /proc and /sys are found."""
+    """Return the limits of this process.
+
+    Args:
+        root: Folder that contains /proc and /sys.
+    """
     version, cpu, memory = _folders(root)
     if version is None:
         return Limits()
@@ -45,7 +49,11 @@ def limits(root: Path = Path("/")) -> Limits:
 
 
 def container(root: Path = Path("/")) -> str | None:
-    """The kind of container that this process is in; None where there is no sign of one."""
+    """Return the kind of container in which this process runs, or None without a sign of a container.
+
+    Args:
+        root: Root folder of the file system.
+    """
     for variable, kind in (
         ("APPTAINER_CONTAINER", "apptainer"),
         ("SINGULARITY_CONTAINER", "apptainer"),
@@ -60,7 +68,7 @@ def container(root: Path = Path("/")) -> str | None:
 
 
 def _groups(root: Path) -> dict[str, str]:
-    """Controller to the path of this process's group; the unified hierarchy (v2) has the empty name."""
+    """Return the path of this process's control group for each controller. The unified hierarchy (v2) has an empty name."""
     groups = {}
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
@@ -70,11 +78,16 @@ def _groups(root: Path) -> dict[str, str]:
 
 
 def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
-    """Version, and this process's groups with their parents, of CPUs and of memory."""
+    """Return the version of the control groups, and the folders of this process's groups and their parents.
+
+    Returns:
+        Version, folders of the CPU controller, and folders of the memory controller. Without control groups, the
+        version is missing and both lists are empty.
+    """
     groups, mount = _groups(root), root / "sys/fs/cgroup"
     if "" in groups and (mount / "cgroup.controllers").exists():
-        found = list(_upwards(mount, groups[""]))
-        return 2, found, found
+        folders = list(_upwards(mount, groups[""]))
+        return 2, folders, folders
     if not {"cpu", "memory"} & groups.keys():
         return None, [], []
     cpu, memory = (list(_upwards(mount / name, groups.get(name, "/"))) for name in ("cpu", "memory"))
@@ -82,7 +95,10 @@ def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    """The group's folder and its parents up to the mount; inside a container the path may be the host's, and missing."""
+    """Yield the folders of a group and its parents up to the mount point.
+
+    Folders that do not exist are left out: in a container, the path may be a path of the host.
+    """
     parts = [part for part in path.split("/") if part not in ("", "..")]
     for count in range(len(parts), -1, -1):
         folder = mount.joinpath(*parts[:count])
@@ -91,8 +107,8 @@ def _upwards(mount: Path, path: str) -> Iterator[Path]:
 
 
 def _quota_v2(folder: Path) -> float | None:
-    words = (text(folder / "cpu.max") or "max").split()
-    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
+    fields = (text(folder / "cpu.max") or "max").split()
+    return int(fields[0]) / int(fields[1]) if len(fields) == 2 and fields[0].isdigit() else None
 
 
 def _quota_v1(folder: Path) -> float | None:
@@ -101,7 +117,7 @@ def _quota_v1(folder: Path) -> float | None:
 
 
 def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> tuple[int | None, int | None]:
-    """(limit, free), in bytes."""
+    """Return the limit and the free memory of a group in bytes."""
     limit, used = number(folder / limit_name), number(folder / used_name)
     if limit is None or limit >= UNLIMITED_BYTES:
         return None, None
@@ -111,9 +127,13 @@ def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> t
 
 
 def oom_kills(root: Path = Path("/")) -> int:
-    """How many processes of this control group the kernel has killed for lack of memory.
+    """Return the number of processes of this control group that the kernel has killed for lack of memory.
 
-    Where groups do not count: of the machine, since boot; 0 where nothing does.
+    If control groups do not count them, the result is the number of such processes of the machine since boot. If the machine
+    does not count them either, the result is 0.
+
+    Args:
+        root: Folder that contains /proc and /sys.
     """
     groups = _groups(root)
     files = []
@@ -126,7 +146,13 @@ def oom_kills(root: Path = Path("/")) -> int:
 
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
-    """Periods of the CPU quota so far, and those in which it stopped the group or its tightest parent; None without a quota."""
+    """Return the number of periods of the CPU quota so far, and the number of periods in which the quota stopped the group.
+
+    The result is for the group or parent that was stopped most often. It is None without a quota.
+
+    Args:
+        root: Folder that contains /proc and /sys.
+    """
     stats = (counts(folder / "cpu.stat") for folder in _folders(root)[1])
     periods = [(stat["nr_periods"], stat.get("nr_throttled", 0)) for stat in stats if stat.get("nr_periods")]
     return max(periods, key=lambda pair: pair[1], default=None)

@@ -1,6 +1,6 @@
-"""How much of the machine a process got between two moments, and what took the rest: counters of the kernel, read twice.
+"""Measures the share of the machine that a process got, and the load that competed with it, from two reads of kernel counters.
 
-Every figure is left out where the kernel does not tell it. Nothing here samples or raises.
+A figure is left out if the kernel does not report it. This module does not sample, and `Contention` does not raise errors.
 """
 
 from __future__ import annotations
@@ -21,37 +21,44 @@ from workloads.api import Json
 
 ROOT = Path("/")
 LEAST_SECONDS = 0.5
-"""Shares of less time mean nothing: /proc/stat counts in hundredths of a second."""
+"""Shortest measurement. Shares of shorter times are meaningless, because /proc/stat counts in hundredths of a second."""
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What the kernel has counted up to a moment; None: it does not tell."""
+    """Values of the kernel's counters at one moment. None: the kernel does not report this value."""
 
     seconds: float
-    """Monotonic clock."""
+    """Time of the monotonic clock."""
     threads: dict[str, tuple[float, float]]
-    """Thread of this process to (seconds on a core, seconds ready to run and waiting for one): schedstat."""
+    """Seconds on a core, and seconds of waiting for a core while ready to run, for each thread of this process (schedstat)."""
     cpu_seconds: float
-    """Of this process and its children, also those that have ended."""
+    """CPU seconds of this process and its children, including children that have ended."""
     server_seconds: dict[int, float]
-    """CPU seconds of the processes that serve this one, by their ids; none of those that have ended."""
+    """CPU seconds of the run's server processes by process id. Processes that have ended are left out."""
     cores: CoreSeconds
+    """Busy, stolen, and total CPU seconds of each core."""
     quota_periods: tuple[int, int] | None
-    """Of the control group: (all, those in which its CPU quota stopped it)."""
+    """Number of periods of the control group's CPU quota, and number of periods in which the quota stopped the group."""
     memory_stall_seconds: float | None
-    """In which some process of the machine waited for memory: pressure stall information."""
+    """Seconds in which at least one process of the machine waited for memory (pressure stall information)."""
     hot_seconds: float | None
-    """In which the hottest of the cores was slowed down."""
+    """Seconds of thermal throttling of the core that was throttled longest."""
 
 
 class Contention:
-    """Watches this process on `cores` (of the machine, empty: all that it may use) from `begin` to `end`."""
+    """Measures this process and its cores between `begin` and `end`."""
 
     def __init__(
         self, cores: Sequence[int] = (), root: Path = ROOT, servers: Callable[[], Sequence[psutil.Process]] = tuple
     ) -> None:
-        """`root`: where /proc and /sys are found. `servers`: finds this machine's processes that serve the run."""
+        """Store what to measure.
+
+        Args:
+            cores: Numbers of the cores to measure. Empty: all cores that this process may use.
+            root: Folder that contains /proc and /sys.
+            servers: Returns the run's server processes on this machine.
+        """
         self._cores = tuple(cores) or tuple(sorted(os.sched_getaffinity(0)))
         self._root = root
         self._find_servers = servers
@@ -60,21 +67,33 @@ class Contention:
         self._earlier: Mapping[str, Json] = {}
 
     def begin(self, earlier: Mapping[str, Json] | None = None) -> None:
-        """Look for the first time; `earlier`: what `end` gave of a part of the run that another process did."""
+        """Read the counters for the first time.
+
+        Args:
+            earlier: Result of `end` for an earlier part of the run, which a different process executed.
+        """
         self._earlier = earlier or {}
         with contextlib.suppress(psutil.Error, OSError):
             self._servers = self._find_servers()
-        self._before = self._look()
+        self._before = self._read_counters()
 
     def end(self) -> dict[str, Json]:
-        """What happened since `begin`, and earlier; empty without it, or after less than LEAST_SECONDS.
+        """Return the measurements since `begin`, combined with the measurements of the earlier part of the run.
 
-        Seconds: `seconds`, `run_seconds` and `wait_seconds` (of the threads that live now), `cpu_seconds`, and
-        `server_cpu_seconds` if there are servers and all live; `cores`: core to its [busy, stolen, all] seconds, stolen ones
-        being busy; shares of the time from 0 to 1: `quota_share`, `memory_stall_share`, `hot_share`; `load_average` of the
-        last minute.
+        If `begin` was not called, or was called less than LEAST_SECONDS ago, the result has only the earlier measurements.
+
+        Returns:
+            A dictionary with the following keys, except those that the kernel does not report:
+
+            * `seconds`: Duration of the measurement.
+            * `cpu_seconds`: CPU seconds of this process and its children.
+            * `run_seconds`, `wait_seconds`: Seconds on a core, and of waiting for a core, of the threads that are alive now.
+            * `server_cpu_seconds`: CPU seconds of the servers, if there are servers and all of them are alive.
+            * `cores`: [busy, stolen, total] seconds of each core. Stolen seconds are part of the busy seconds.
+            * `quota_share`, `memory_stall_share`, `hot_share`: Share of the time from 0 to 1.
+            * `load_average`: Load average of the last minute.
         """
-        before, after = self._before, self._look()
+        before, after = self._before, self._read_counters()
         if before is None or after is None or after.seconds - before.seconds < LEAST_SECONDS:
             return dict(self._earlier)
         figures: dict[str, Json] = {
@@ -93,17 +112,23 @@ class Contention:
         with contextlib.suppress(OSError):
             figures["load_average"] = os.getloadavg()[0]
         figures |= {**dict(_thread_seconds(before, after)), **dict(_shares(before, after))}
-        return _together(self._earlier, figures) if self._earlier else figures
+        return _combine(self._earlier, figures) if self._earlier else figures
 
-    def _look(self) -> Counters | None:
+    def _read_counters(self) -> Counters | None:
         try:
             return counters(self._cores, self._root, self._servers)
         except (OSError, ValueError, LookupError, psutil.Error):
-            return None  # a kernel that answers in an unknown way must not end a run
+            return None  # an unexpected format of the kernel's files must not end a run
 
 
 def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()) -> Counters:
-    """All counters now."""
+    """Return the current values of all counters.
+
+    Args:
+        cores: Numbers of the cores to measure.
+        root: Folder that contains /proc and /sys.
+        servers: The run's server processes on this machine.
+    """
     spent = core_seconds(root)
     return Counters(
         seconds=time.monotonic(),
@@ -117,15 +142,18 @@ def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.P
     )
 
 
-def _together(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
-    """Of two parts of a run, as far as both tell: seconds are added up, shares weighted by them."""
+def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
+    """Combine the measurements of two parts of a run: add seconds, and average shares, weighted by the duration.
+
+    Figures that only one part has are left out.
+    """
     figures: dict[str, Json] = {}
     for name in (name for name in later if name in earlier):
         first, second = earlier[name], later[name]
         if name == "cores":
-            nothing = [0.0, 0.0, 0.0]
-            each = {core: (first.get(core, nothing), second.get(core, nothing)) for core in first | second}
-            figures[name] = {core: [a + b for a, b in zip(*parts, strict=True)] for core, parts in each.items()}
+            zeros = [0.0, 0.0, 0.0]
+            pairs = {core: (first.get(core, zeros), second.get(core, zeros)) for core in first | second}
+            figures[name] = {core: [a + b for a, b in zip(*pair, strict=True)] for core, pair in pairs.items()}
         elif name.endswith("_share"):
             seconds = earlier["seconds"], later["seconds"]
             figures[name] = (first * seconds[0] + second * seconds[1]) / sum(seconds)
@@ -135,22 +163,22 @@ def _together(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[st
 
 
 def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
-    """Time on a core and waiting for one; a thread that is new counts from 0, one that has ended not at all."""
+    """Yield the seconds on a core, and of waiting for a core. New threads count from 0, and ended threads do not count."""
     for index, name in enumerate(("run_seconds", "wait_seconds")):
         if after.threads:
-            new = (0.0, 0.0)
+            zeros = (0.0, 0.0)
             yield (
                 name,
-                sum(now[index] - before.threads.get(thread, new)[index] for thread, now in after.threads.items()),
+                sum(now[index] - before.threads.get(thread, zeros)[index] for thread, now in after.threads.items()),
             )
 
 
 def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
     seconds = after.seconds - before.seconds
     if before.quota_periods and after.quota_periods:
-        every, stopped = (last - first for first, last in zip(before.quota_periods, after.quota_periods, strict=True))
-        if every > 0:
-            yield "quota_share", stopped / every
+        total, stopped = (last - first for first, last in zip(before.quota_periods, after.quota_periods, strict=True))
+        if total > 0:
+            yield "quota_share", stopped / total
     if before.memory_stall_seconds is not None and after.memory_stall_seconds is not None:
         yield "memory_stall_share", (after.memory_stall_seconds - before.memory_stall_seconds) / seconds
     if before.hot_seconds is not None and after.hot_seconds is not None:
@@ -158,23 +186,26 @@ def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
 
 
 def _threads(root: Path) -> dict[str, tuple[float, float]]:
-    """Linux's Documentation/scheduler/sched-stats.rst: nanoseconds on a core, and waiting on a run queue."""
+    """Return the seconds of each thread on a core, and on a run queue.
+
+    The kernel counts nanoseconds (Linux, Documentation/scheduler/sched-stats.rst).
+    """
     seconds = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
-        words = (text(path) or "").split()
-        if len(words) >= 2 and all(word.isdigit() for word in words):
-            seconds[path.parent.name] = (int(words[0]) / 1e9, int(words[1]) / 1e9)
+        fields = (text(path) or "").split()
+        if len(fields) >= 2 and all(field.isdigit() for field in fields):
+            seconds[path.parent.name] = (int(fields[0]) / 1e9, int(fields[1]) / 1e9)
     return seconds
 
 
 def _cpu_seconds() -> float:
-    times = os.times()  # counts in hundredths of a second
-    own_seconds = time.process_time() + times.children_user + times.children_system
-    return own_seconds + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
+    times = os.times()  # counts in hundredths of a second, unlike process_time
+    seconds = time.process_time() + times.children_user + times.children_system
+    return seconds + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
 
 
 def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
-    """Process id to CPU seconds, of those that live."""
+    """Return the CPU seconds of each process that is alive, by process id."""
     seconds = {}
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -184,7 +215,10 @@ def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
 
 
 def _memory_stall_seconds(root: Path) -> float | None:
-    """Linux's Documentation/accounting/psi.rst: `some avg10=… total=MICROSECONDS`."""
+    """Return the seconds in which at least one process waited for memory.
+
+    The file has the line `some avg10=… total=MICROSECONDS` (Linux, Documentation/accounting/psi.rst).
+    """
     for line in (text(root / "proc/pressure/memory") or "").splitlines():
         kind, *_, total = line.split()
         if kind == "some" and total.startswith("total=") and total[6:].isdigit():
@@ -193,7 +227,10 @@ def _memory_stall_seconds(root: Path) -> float | None:
 
 
 def _hot_seconds(cores: Sequence[int], root: Path) -> float | None:
-    """Intel alone counts it: milliseconds for each core."""
+    """Return the seconds of thermal throttling of the core that was throttled longest.
+
+    Only Intel processors count it, in milliseconds per core.
+    """
     base = root / "sys/devices/system/cpu"
     counts = [number(base / f"cpu{core}/thermal_throttle/core_throttle_total_time_ms") for core in cores]
     return max((count / 1e3 for count in counts if count is not None), default=None)

@@ -1,4 +1,4 @@
-"""Who is using certain CPU cores right now, from two looks at the machine a tenth of a second apart."""
+"""Measures the current load of CPU cores, from two reads of the kernel's counters a tenth of a second apart."""
 
 from __future__ import annotations
 
@@ -12,48 +12,80 @@ import psutil
 from suite.machine.sysfiles import online_cpus
 
 LOOK_SECONDS = 0.1
+"""Duration of a measurement."""
 TAKEN_LOOKS = 5
+"""Number of measurements of `cores_taken`."""
 NAMED_PROCESSES = 3
+"""Largest number of processes that `busiest` returns."""
 ROOT = Path("/")
 
 CoreSeconds = dict[int, tuple[float, float, float]]
-"""Core to (busy, stolen, all) CPU seconds since boot; stolen ones, which a hypervisor gave to others, are busy too."""
+"""Busy, stolen, and total CPU seconds of each core since boot.
+
+Stolen seconds, which the hypervisor gave to other virtual machines, are part of the busy seconds.
+"""
 
 
 def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
-    """Use of these cores on average, 0 to 100; None where the kernel does not tell. `root` is where /sys is found."""
+    """Return the average use of these cores in percent. None: the kernel does not report it.
+
+    Args:
+        cores: Numbers of the cores.
+        root: Folder that contains /sys.
+    """
     used = _used(cores, root)
     total = sum(seconds for _, seconds in used.values())
     return 100 * max(0.0, sum(busy for busy, _ in used.values())) / total if total > 0 else None
 
 
 def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROOT) -> int:
-    """How many of these cores others use all the time: the least of several looks, so that what lasts a moment does not count.
+    """Return how many of these cores other processes use all the time.
 
-    The caller does nothing meanwhile. 0 where the kernel does not tell.
+    The result is the minimum of several measurements, so that short bursts of load do not count. The caller must be idle
+    during the measurement, or its load is counted, too.
+
+    Args:
+        cores: Numbers of the cores.
+        looks: Number of measurements.
+        root: Folder that contains /sys.
+
+    Returns:
+        Number of cores, 0 if the kernel does not report the load.
     """
     return min(
-        round(sum(busy / every for busy, every in _used(cores, root).values() if every > 0)) for _ in range(looks)
+        round(sum(busy / total for busy, total in _used(cores, root).values() if total > 0)) for _ in range(looks)
     )
 
 
 def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[int]:
-    """Those of these cores that are used at most so much."""
+    """Return the cores whose use does not exceed a limit.
+
+    Args:
+        cores: Numbers of the cores.
+        most_percent: Largest use of a core in percent.
+        root: Folder that contains /sys.
+    """
     used = _used(cores, root).items()
     return [core for core, (busy, seconds) in used if seconds > 0 and 100 * busy / seconds <= most_percent]
 
 
 def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
-    """Core to (busy, all) CPU seconds of a tenth of a second; cores of which the kernel does not tell are left out."""
+    """Return the busy and total CPU seconds of each core during LOOK_SECONDS.
+
+    Cores that the kernel does not report are left out.
+    """
     before = core_seconds(root)
     time.sleep(LOOK_SECONDS)
     after = core_seconds(root)
-    known = [core for core in cores if core in before and core in after]
-    return {core: (after[core][0] - before[core][0], after[core][2] - before[core][2]) for core in known}
+    reported = [core for core in cores if core in before and core in after]
+    return {core: (after[core][0] - before[core][0], after[core][2] - before[core][2]) for core in reported}
 
 
 def busiest(cores: Sequence[int]) -> list[str]:
-    """The processes that use these cores most: `name (pid 1) 90 %` (100: one core), at most NAMED_PROCESSES."""
+    """Return up to NAMED_PROCESSES processes that use these cores most, without this process.
+
+    The format is `name (pid 1) 90 %`. A process that uses a whole core has 100 %.
+    """
     before = {pid: seconds for pid, (seconds, _, _) in _process_seconds().items()}
     time.sleep(LOOK_SECONDS)
     used = [
@@ -66,12 +98,19 @@ def busiest(cores: Sequence[int]) -> list[str]:
 
 
 def core_seconds(root: Path = ROOT) -> CoreSeconds:
-    """Waiting for input and output is idle; time that a hypervisor took away is busy; user and nice hold the guests' times."""
+    """Return the CPU seconds of each core since boot, or an empty dict if the kernel does not report them.
+
+    Waiting for input and output counts as idle. Time that the hypervisor took away counts as busy. The times of guests are
+    subtracted from the sum, because the user and nice times contain them.
+
+    Args:
+        root: Folder that contains /sys.
+    """
     try:
         times = psutil.cpu_times(percpu=True)
     except OSError:
         return {}
-    # psutil lists the online CPUs without their numbers, which have gaps where some are offline.
+    # psutil lists the online CPUs without their numbers, which have gaps if some CPUs are offline.
     numbers = sorted(online_cpus(root))
     if len(numbers) != len(times):
         numbers = list(range(len(times)))
@@ -83,7 +122,10 @@ def core_seconds(root: Path = ROOT) -> CoreSeconds:
 
 
 def _process_seconds() -> dict[int, tuple[float, int, str]]:
-    """Process id to (CPU seconds so far, core that it ran on last, name); processes that may not be looked at are left out."""
+    """Return the CPU seconds so far, the last core, and the name of each process, by process id.
+
+    Processes that this user may not inspect are left out.
+    """
     seconds = {}
     for process in psutil.process_iter(["cpu_times", "cpu_num", "name"]):
         if process.info["cpu_times"] is not None:

@@ -1,4 +1,4 @@
-"""Which devices this machine has, asked without importing a framework."""
+"""Lists the devices of this machine without importing a framework."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Gpu:
-    """One visible NVIDIA device."""
+    """A visible NVIDIA device."""
 
     name: str
     memory_bytes: int
     capability: str
-    """Compute capability, `9.0`."""
+    """Compute capability, such as `9.0`."""
 
 
 def cpu_cores() -> tuple[int, ...]:
-    """Numbers of the CPU cores that this process may use."""
+    """Return the numbers of the CPU cores that this process may use."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def cpu_model() -> str:
-    """The processor's name, or its architecture where it has none (ARM)."""
+    """Return the name of the processor, or its architecture if it has no name (ARM)."""
     return sysfiles.cpu_model() or platform.processor() or platform.machine()
 
 
 @contextlib.contextmanager
 def nvml() -> Iterator[Any]:
-    """The NVML module, initialised; None where there is no driver."""
+    """Yield the initialized NVML module, or None if the driver is missing."""
     try:
         import pynvml
     except ImportError:
@@ -56,7 +56,7 @@ def nvml() -> Iterator[Any]:
 
 
 def cuda_driver_version(library: Any) -> str | None:
-    """The newest CUDA version that the driver knows: `13.0`; None: it does not say."""
+    """Return the newest CUDA version that the driver supports, such as `13.0`. None: the driver does not report it."""
     try:
         version = library.nvmlSystemGetCudaDriverVersion()  # 1000 x major + 10 x minor
     except library.NVMLError:
@@ -65,59 +65,76 @@ def cuda_driver_version(library: Any) -> str | None:
 
 
 def _visible_numbers(library: Any) -> list[int]:
-    """The driver's numbers of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    """Return NVML's indices of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order."""
     uuids = {}
     for number in range(library.nvmlDeviceGetCount()):
         uuids[number] = ""
-        with contextlib.suppress(library.NVMLError):  # a device that is lost has its number still
+        with contextlib.suppress(library.NVMLError):  # a lost device keeps its index
             uuids[number] = library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(number))
     return visible.chosen(uuids)
 
 
-def _of_each(library: Any, ask: Callable[[Any], T]) -> list[T]:
-    """What `ask` gives for the handle of each visible device. Raises ValueError that names one which does not answer."""
-    numbers, answers = _visible_numbers(library), []
+def _query_each(library: Any, query: Callable[[Any], T]) -> list[T]:
+    """Return the result of `query` for the handle of each visible device.
+
+    Raises:
+        ValueError: A device does not answer, or is partitioned with MIG.
+    """
+    numbers, results = _visible_numbers(library), []
     for number in numbers:
         try:
             handle = library.nvmlDeviceGetHandleByIndex(number)
-            answers.append(ask(handle))
+            results.append(query(handle))
         except library.NVMLError as error:
             raise visible.no_answer(number, numbers, str(error)) from None
-        with contextlib.suppress(library.NVMLError):  # one that cannot be cut does not know the question
+        with contextlib.suppress(library.NVMLError):  # a device without MIG does not support this call
             if library.nvmlDeviceGetMigMode(handle)[0]:
                 raise visible.unusable(number, numbers, visible.IN_PARTS)
-    return answers
+    return results
 
 
 def visible_handles(library: Any) -> list[Any]:
-    """NVML handles of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order. Raises ValueError."""
-    return _of_each(library, lambda handle: handle)
+    """Return NVML handles of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
+
+    Raises:
+        ValueError: A device does not answer, or is partitioned with MIG.
+    """
+    return _query_each(library, lambda handle: handle)
 
 
 def gpus() -> list[Gpu]:
-    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order. Raises ValueError for one without an answer."""
+    """Return the NVIDIA devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
+
+    Raises:
+        ValueError: A device does not answer, or is partitioned with MIG.
+    """
     with nvml() as library:
         if library is None:
             return []
 
-        def ask(handle: Any) -> Gpu:
+        def query(handle: Any) -> Gpu:
             capability = "{}.{}".format(*library.nvmlDeviceGetCudaComputeCapability(handle))
             memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
             return Gpu(library.nvmlDeviceGetName(handle), memory, capability)
 
-        return _of_each(library, ask)
+        return _query_each(library, query)
 
 
 def hardware() -> dict[str, Any]:
-    """CPU, memory and GPUs, for run.json. GPUs that do not answer are none: whoever wants to run on them has asked before."""
-    listed: list[Gpu] = []
+    """Return the CPU, memory, and GPUs of this machine for run.json.
+
+    The list of GPUs is empty if a GPU does not answer. A command that uses GPUs checks them before it calls this function.
+    """
+    visible_gpus: list[Gpu] = []
     with contextlib.suppress(ValueError):
-        listed = gpus()
+        visible_gpus = gpus()
     return {
         "host": platform.node(),
         "cpu_model": cpu_model(),
         "cpu_cores": len(cpu_cores()),
         "memory_bytes": psutil.virtual_memory().total,
-        "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in listed],
+        "gpus": [
+            {"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in visible_gpus
+        ],
         "os": platform.platform(),
     }

@@ -1,4 +1,7 @@
-"""When a run would take all of a machine's memory, other programs with it. Standard library only: agents ask this too."""
+"""Detects that a run is about to exhaust the machine's memory, which would harm all programs on the machine.
+
+This module uses only the standard library because agents import it.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,39 @@ from pathlib import Path
 from suite.machine.sysfiles import memory_bytes, text
 
 LEFT_BYTES = 512 << 20
-"""Memory that a run must leave the machine: a step takes a few hundred MB between two looks (0.1 s)."""
+"""Memory that a run must leave free. A step can allocate a few hundred MB between two checks (0.1 s)."""
 LEFT_SHARE = 0.03
-"""The same as a share of the machine's memory, which counts where it is more."""
+"""Share of the machine's memory that a run must leave free. The larger of the two limits applies."""
 OWN_SHARE = 0.5
-"""Share of the machine's memory that the run itself must hold to be ended: else others are to blame."""
+"""A run is ended only if it uses this share of the machine's memory. Otherwise other programs use most of it."""
 
 
 def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
-    """Why a run with these processes must end now, or nothing. Only a glance while there is memory left.
+    """Return why a run must end now for lack of memory. Empty: it need not end.
 
-    `root` is where /proc is found; where it does not tell, nothing is exhausted.
+    The check is fast as long as there is enough memory. If the kernel does not report memory, the result is empty.
+
+    Args:
+        pids: Ids of the run's processes.
+        root: Folder that contains /proc.
     """
     memory = memory_bytes(root / "proc/meminfo")
     total, available = memory.get("MemTotal"), memory.get("MemAvailable")
     if total is None or available is None or available > max(LEFT_BYTES, LEFT_SHARE * total):
         return ""
-    taken = sum(_resident_bytes(pid, root) for pid in pids)
-    if taken < OWN_SHARE * total:
+    used = sum(_resident_bytes(pid, root) for pid in pids)
+    if used < OWN_SHARE * total:
         return ""
     return (
-        f"ended before the machine's memory was exhausted: {_gib(taken)} of {_gib(total)} were taken by "
-        f"this run, {_gib(available)} were left"
+        f"ended before the machine's memory was exhausted: this run used {_gib(used)} of {_gib(total)}, "
+        f"and {_gib(available)} were available"
     )
 
 
 def _resident_bytes(pid: int, root: Path) -> int:
-    """Pages of a process in memory (proc(5): statm); 0 for one that is gone."""
-    words = (text(root / f"proc/{pid}/statm") or "").split()
-    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") if len(words) > 1 else 0
+    """Return the resident memory of a process (proc(5): statm), or 0 if the process has ended."""
+    fields = (text(root / f"proc/{pid}/statm") or "").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0
 
 
 def _gib(count: float) -> str:

@@ -1,4 +1,7 @@
-"""The CPU cores near a GPU: those of the socket that its PCI bus ends at. Standard library only, since workers ask."""
+"""Finds the CPU cores of the socket to which a GPU's PCI bus is attached.
+
+This module uses only the standard library because workers import it.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,31 @@ from suite.machine.visible import VARIABLE
 
 
 def near(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
-    """Of the cores that this process may use those near its visible GPUs with these numbers; empty: the system does not tell.
+    """Return the cores near GPUs that this process may use.
 
-    The driver has a folder for each GPU, named by its place on the bus, which is what CUDA_DEVICE_ORDER=PCI_BUS_ID counts by.
-    `root` is where /proc and /sys are found.
+    The driver has a folder for each GPU. The name of the folder is the GPU's PCI address, and
+    CUDA_DEVICE_ORDER=PCI_BUS_ID numbers the GPUs in the order of these addresses.
+
+    Args:
+        numbers: Indices of the GPUs among the visible GPUs of this process.
+        root: Folder that contains /proc and /sys.
+
+    Returns:
+        Numbers of the cores. Empty: the system does not report them, or CUDA_VISIBLE_DEVICES selects a GPU by UUID.
     """
-    places = sorted(path.name.lower() for path in (root / "proc/driver/nvidia/gpus").glob("*"))
-    words = os.environ.get(VARIABLE, ",".join(map(str, range(len(places))))).split(",")
+    addresses = sorted(path.name.lower() for path in (root / "proc/driver/nvidia/gpus").glob("*"))
+    visible = os.environ.get(VARIABLE, ",".join(map(str, range(len(addresses))))).split(",")
     cores: set[int] = set()
     for number in numbers:
-        word = words[number].strip() if number < len(words) else ""
-        if not word.isdecimal() or int(word) >= len(places):  # chosen by UUID, or none
+        entry = visible[number].strip() if number < len(visible) else ""
+        if not entry.isdecimal() or int(entry) >= len(addresses):  # a UUID, or not a device
             return set()
-        cores |= _listed(text(root / "sys/bus/pci/devices" / places[int(word)] / "local_cpulist") or "")
+        cores |= _parse_ranges(text(root / "sys/bus/pci/devices" / addresses[int(entry)] / "local_cpulist") or "")
     return cores & os.sched_getaffinity(0)
 
 
-def _listed(ranges: str) -> set[int]:
-    """`0-2,8` as numbers; empty for anything else."""
+def _parse_ranges(ranges: str) -> set[int]:
+    """Return the numbers of a list such as `0-2,8`, or an empty set if the format is different."""
     if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", ranges, re.ASCII):
         return set()
     ends = (part.split("-") for part in ranges.split(","))

@@ -1,4 +1,7 @@
-"""Reading the small files of /proc and /sys, some of which are missing on every machine."""
+"""Reads small files of /proc and /sys. Some of these files are missing on every machine.
+
+The functions that return a single value return None if the file or the field is missing or has an unexpected content.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from workloads import files
 
 
 def text(path: Path) -> str | None:
-    """The content without surrounding white space; None for a file that cannot be read."""
+    """Return the content of a file without surrounding white space."""
     try:
         return files.read_text(path, "replace").strip()
     except OSError:
@@ -19,25 +22,37 @@ def text(path: Path) -> str | None:
 
 
 def online_cpus(root: Path) -> dict[int, Path]:
-    """Number of every online CPU to its folder in /sys; empty where /sys does not tell. `root` is where /sys is found."""
+    """Return the folder in /sys of each online CPU, by CPU number. Empty: /sys does not list CPUs.
+
+    Args:
+        root: Folder that contains /sys.
+    """
     folders = (path.parent for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology"))
     return {int(folder.name.removeprefix("cpu")): folder for folder in folders}
 
 
 def memory_bytes(path: Path) -> dict[str, int]:
-    """What a meminfo file names, of the machine or of a NUMA node, which psutil does not know: `MemTotal:  16777216 kB`."""
+    """Return the entries of a meminfo file, such as `MemTotal:  16777216 kB`, in bytes.
+
+    The file is the file of the machine or of a NUMA node. psutil does not read files of NUMA nodes.
+    """
     return {name: int(kib) << 10 for name, kib in re.findall(r"(\w+): *(\d+) kB", text(path) or "")}
 
 
 def counts(path: Path) -> dict[str, int]:
-    """Lines of a name and a whole number, as control groups write them."""
-    words = (line.split(" ") for line in (text(path) or "").splitlines())
-    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
+    """Return the entries of a control-group file whose lines have a name and an integer."""
+    pairs = (line.split(" ") for line in (text(path) or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
 @functools.cache
 def cpu_field(name: str, root: Path = Path("/")) -> str | None:
-    """What /proc/cpuinfo says of the first processor under this name; None where it says nothing. Read once a process."""
+    """Return a field of the first processor in /proc/cpuinfo. The result is cached.
+
+    Args:
+        name: Prefix of the field's name.
+        root: Folder that contains /proc.
+    """
     for line in (text(root / "proc/cpuinfo") or "").splitlines():
         if line.startswith(name):
             return line.partition(":")[2].strip()
@@ -45,12 +60,12 @@ def cpu_field(name: str, root: Path = Path("/")) -> str | None:
 
 
 def cpu_model(root: Path = Path("/")) -> str | None:
-    """The processor's name, which psutil does not read."""
+    """Return the name of the processor, which psutil does not read."""
     return cpu_field("model name", root)
 
 
 def number(path: Path) -> int | None:
-    """The whole number that the file holds; None if it holds none or cannot be read."""
+    """Return the integer in a file."""
     with contextlib.suppress(ValueError):
         return int(text(path) or "")
     return None

@@ -1,4 +1,4 @@
-"""`topology.json`: what the machine is made of, read from /proc, /sys and NVML; what cannot be learnt is null."""
+"""Writes `topology.json`, the hardware of the machine according to /proc, /sys, and NVML. Unknown values are null."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ from workloads.api import Json
 SCHEMA = 1
 ROOT = Path("/")
 PCIE_PATHS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""nvmlGpuTopologyLevel_t to the names of `nvidia-smi topo -m`: one switch, several switches, host bridge, NUMA node, system."""
+"""Names in `nvidia-smi topo -m` of each nvmlGpuTopologyLevel_t.
+
+The levels after `internal` are: one switch, several switches, host bridge, NUMA node, system.
+"""
 
 
 def write(folder: Path) -> None:
-    """Write `topology.json` into a run's folder. Never raises: a run does not fail of it."""
+    """Write `topology.json` to a run's folder. Errors are ignored, because they must not end a run."""
     with contextlib.suppress(OSError):
-        write_atomically(folder / "topology.json", json.dumps(_known(), indent=1, ensure_ascii=False) + "\n")
+        write_atomically(folder / "topology.json", json.dumps(_cached_topology(), indent=1, ensure_ascii=False) + "\n")
 
 
 @functools.cache
-def _known() -> Json:
-    """The machine does not change while this process lives."""
+def _cached_topology() -> Json:
+    """Return the topology, or the error. The result is cached, because the machine does not change while this process runs."""
     try:
         return topology()
-    except Exception as error:  # a kernel or driver that answers in an unknown way must not end a run
+    except Exception as error:  # an unexpected answer of the kernel or the driver must not end a run
         return {"schema": SCHEMA, "error": f"{type(error).__name__}: {error}"}
 
 
 def topology(root: Path = ROOT) -> dict[str, Json]:
-    """Everything. `root` is where /proc and /sys are found."""
+    """Return the content of `topology.json`.
+
+    Args:
+        root: Folder that contains /proc and /sys.
+    """
     return {
         "schema": SCHEMA,
         **_system(root),
@@ -51,7 +58,7 @@ def topology(root: Path = ROOT) -> dict[str, Json]:
 
 
 def governors(root: Path = ROOT) -> set[str]:
-    """CPU frequency governors in use; empty where the kernel shows none (virtual machines)."""
+    """Return the CPU frequency governors in use. Empty: the kernel does not report them (virtual machines)."""
     paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     return {name for path in paths if (name := text(path)) is not None}
 
@@ -68,7 +75,10 @@ def _system(root: Path) -> dict[str, Json]:
 
 
 def _network(root: Path) -> dict[str, Json]:
-    """Interfaces but the loopback, and ports of InfiniBand (RoCE's too). A virtual interface has no driver, maybe no speed."""
+    """Return the network interfaces except the loopback interface, and the ports of InfiniBand and RoCE.
+
+    A virtual interface has no driver, and may have no speed.
+    """
     interfaces: list[Json] = []
     for folder in sorted((root / "sys/class/net").glob("*")):
         if folder.name == "lo" or not folder.is_dir():
@@ -94,7 +104,7 @@ def _network(root: Path) -> dict[str, Json]:
 
 
 def _cpu(root: Path) -> dict[str, Json]:
-    """Counts of the CPUs that are online, whatever of them this process may use."""
+    """Return the properties of all online CPUs, including CPUs that this process may not use."""
     base = root / "sys/devices/system/cpu"
     folders = [folder for _, folder in sorted(online_cpus(root).items())]
     packages = {text(folder / "topology/physical_package_id") for folder in folders} - {None}
@@ -114,7 +124,7 @@ def _cpu(root: Path) -> dict[str, Json]:
 
 
 def _caches(folders: list[Path]) -> list[Json]:
-    """One entry per kind of cache: level, kind, size of each in bytes, how many of it the machine has."""
+    """Return the level, kind, size in bytes, and number of the caches, with one entry for caches that are alike."""
     seen: set[tuple[str, str | None]] = set()
     counts: dict[tuple[int | None, str, int | None], int] = {}
     for folder in folders:
@@ -142,7 +152,7 @@ def _numa_nodes(root: Path) -> list[Json]:
 
 
 def _gpus(root: Path) -> dict[str, Json]:
-    """The visible GPUs, in the order in which a run numbers them, and what lies between each two of them."""
+    """Return the visible GPUs in the order of a run's devices, and the connections between each pair of GPUs."""
     with devices.nvml() as nvml:
         if nvml is None:
             names = ("driver_version", "cuda_driver_version", "gpus", "gpu_pcie", "gpu_nvlink")
@@ -177,7 +187,10 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
 
 
 def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
-    """NVML writes the PCI domain with eight digits, /sys with four; -1 there means that the node is not known."""
+    """Return the NUMA node of a GPU, if it is known.
+
+    NVML writes the PCI domain with eight digits, and /sys with four digits. /sys has -1 if the node is not known.
+    """
     if pci_bus_id is None:
         return None
     node = number(root / "sys/bus/pci/devices" / pci_bus_id.lower()[-12:] / "numa_node")
@@ -185,7 +198,7 @@ def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
 
 
 def _active_nvlinks(nvml: Any, handle: Any) -> int:
-    """Number of NVLinks in use, to other GPUs or to a switch; 0 on a device without any."""
+    """Return the number of NVLinks in use, to GPUs or to a switch. It is 0 for a device without NVLink."""
     count = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         state = _ask(nvml.nvmlDeviceGetNvLinkState, handle, link)
@@ -196,33 +209,36 @@ def _active_nvlinks(nvml: Any, handle: Any) -> int:
 
 
 def _matrix(handles: list[Any], between: Callable[[Any, Any], Json]) -> list[list[Json]]:
-    """`between` of each two devices; None on the diagonal."""
+    """Return the matrix of `between` for each pair of devices. The diagonal is null."""
     return [
         [None if row == column else between(a, b) for column, b in enumerate(handles)] for row, a in enumerate(handles)
     ]
 
 
 def _pcie(nvml: Any, a: Any, b: Any) -> str | None:
-    """The way from one device to another over PCIe, as `nvidia-smi topo -m` names it."""
+    """Return the name in `nvidia-smi topo -m` of the PCIe path between two devices."""
     level = _ask(nvml.nvmlDeviceGetTopologyCommonAncestor, a, b)
     return None if level is None else PCIE_PATHS.get(level, str(level))
 
 
 def _nvlink(nvml: Any, a: Any, b: Any) -> bool | None:
-    """True if the devices reach each other over NVLink, directly or through a switch."""
+    """Check whether two devices are connected over NVLink, directly or through a switch."""
     state = _ask(nvml.nvmlDeviceGetP2PStatus, a, b, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
     return None if state is None else bool(state == nvml.NVML_P2P_STATUS_OK)
 
 
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The answer, or None: a driver says "not supported" with an error of its own, an old binding misses the function."""
+    """Return the result of an NVML function, or None if it fails.
+
+    A driver raises an error for an unsupported query, and an old version of the bindings lacks functions.
+    """
     try:
         return function(*arguments)
-    except Exception:  # NVMLError, whose class is known only once pynvml is there
+    except Exception:  # NVMLError, a class that is available only if pynvml is installed
         return None
 
 
-def _size(words: str | None) -> int | None:
-    """`48K` in bytes."""
-    match = re.fullmatch(r"(\d+)([KMG]?)", words or "")
+def _size(size: str | None) -> int | None:
+    """Return a size such as `48K` in bytes."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", size or "")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None

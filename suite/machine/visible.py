@@ -1,4 +1,4 @@
-"""Which devices CUDA_VISIBLE_DEVICES leaves of those that the driver lists. Standard library only: agents use it too."""
+"""Selects devices according to CUDA_VISIBLE_DEVICES. Uses only the standard library because agents import it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,65 @@ from collections.abc import Mapping, Sequence
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 NULL_DEVICE = "null device"
-"""In the name of a GPU that computes nothing (tests/gpu_paths), and the label of its runs: their numbers mean nothing."""
+"""Part of the name of a GPU that does not compute (tests/gpu_paths), and label of its runs, whose figures are meaningless."""
+REMEDY_SEPARATOR = "; "
+"""Separates the problem from the remedy in error messages. `suite.preflight.gpus` splits the messages of this module at it."""
 
 
 def chosen(uuids: Mapping[int, str]) -> list[int]:
-    """Numbers of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order; all of `uuids` where it is not set.
+    """Return the indices of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
 
-    An entry is a number, or a UUID or the beginning of one (`GPU-8932f937`) that no other device has. Raises ValueError for a
-    part of a device (MIG), on which nothing here runs.
+    If the variable is not set, the result has all devices. An entry is an index, a UUID, or a prefix of a UUID
+    (`GPU-8932f937`) that matches a single device.
+
+    Args:
+        uuids: UUID of each device, by index.
+
+    Raises:
+        ValueError: An entry is a part of a device (MIG), which the suite does not support.
     """
     visible = os.environ.get(VARIABLE)
     if visible is None:
         return list(uuids)
     numbers: list[int] = []
-    for word in map(str.strip, visible.split(",")):
-        if word.startswith("MIG-"):
+    for entry in map(str.strip, visible.split(",")):
+        if entry.startswith("MIG-"):
             raise ValueError(
-                f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported; "
-                f"export {VARIABLE} with numbers or UUIDs of whole GPUs (0 or GPU-…), or type device=cpu"
+                f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported{REMEDY_SEPARATOR}"
+                f"export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set device=cpu"
             )
-        if word.isdecimal():
-            matching = [int(word)] if int(word) in uuids else []
+        if entry.isdecimal():
+            matching = [int(entry)] if int(entry) in uuids else []
         else:
-            matching = [number for number, uuid in uuids.items() if word.startswith("GPU-") and uuid.startswith(word)]
+            matching = [number for number, uuid in uuids.items() if entry.startswith("GPU-") and uuid.startswith(entry)]
         if len(matching) != 1:  # CUDA stops at the first entry that is not a device
             break
         numbers += matching
     return numbers
 
 
-IN_PARTS = "is cut into parts (MIG), which are not supported"
+IN_PARTS = "is partitioned with MIG, which is not supported"
 
 
 def no_answer(number: int, numbers: Sequence[int], why: str) -> ValueError:
-    """What is said of a device among the chosen `numbers` that does not answer: lost, or its driver knows nothing of it."""
+    """Return the error for a device that does not answer, because it is lost or the driver does not find it.
+
+    Args:
+        number: Index of the device.
+        numbers: Indices of all selected devices.
+        why: Error of the driver.
+    """
     return unusable(number, numbers, f"does not answer ({why})")
 
 
 def unusable(number: int, numbers: Sequence[int], why: str) -> ValueError:
-    """What is said of a device among the chosen `numbers` on which nothing runs."""
-    others = ",".join(str(other) for other in numbers if other != number)
-    without = f"to leave it out: export {VARIABLE}={others}; " if others else ""
-    return ValueError(f"GPU {number} {why}; {without}without GPUs: type device=cpu")
+    """Return the error for a device that cannot be used, with the settings that avoid the device.
+
+    Args:
+        number: Index of the device.
+        numbers: Indices of all selected devices.
+        why: Reason as a predicate, such as `IN_PARTS`.
+    """
+    remaining = ",".join(str(index) for index in numbers if index != number)
+    leave_out = f"export {VARIABLE}={remaining} to leave it out, or " if remaining else ""
+    return ValueError(f"GPU {number} {why}{REMEDY_SEPARATOR}{leave_out}set device=cpu to run without GPUs")

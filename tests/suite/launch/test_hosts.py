@@ -25,11 +25,11 @@ def test_without_hosts_a_run_is_on_this_machine():
     [
         (HOSTS, 9, "must be numbered from 0 to 8"),
         (HOSTS[::-1], 8, "must be numbered from 0 to 7 in the order of the hosts"),
-        ((HOSTS[0], replace(HOSTS[1], name="node-a")), 8, "one is named twice"),
-        ((HOSTS[0], replace(HOSTS[1], devices=(0, 1))), 6, "node-a 4, node-b 2 device"),
+        ((HOSTS[0], replace(HOSTS[1], name="node-a")), 8, "a host is listed twice"),
+        ((HOSTS[0], replace(HOSTS[1], devices=(0, 1))), 6, "node-a 4, node-b 2 devices"),
         ((HOSTS[0], replace(HOSTS[1], address="127.0.1.1")), 8,
-         "host node-b: 127.0.1.1 is reached from that machine alone"),
-        *(((replace(HOSTS[0], address=name), HOSTS[1]), 8, f"host node-a: {name} is reached")
+         "host node-b: only the host itself can reach 127.0.1.1"),
+        *(((replace(HOSTS[0], address=name), HOSTS[1]), 8, f"host node-a: only the host itself can reach {name}")
           for name in ("127.0.0.1", "::1", "localhost")),
     ],
 )  # fmt: skip

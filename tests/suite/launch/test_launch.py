@@ -196,7 +196,9 @@ def test_ports_are_free_and_distinct():
 
 def test_ports_of_another_machine_are_not_guessed():
     hosts = hosts_of(make_run((replace(HOSTS[0], address="192.0.2.1"), HOSTS[1]), devices=8))  # RFC 5737: nobody's
-    with pytest.raises(ValueError, match=r"^host node-a: ports of 192\.0\.2\.1 cannot be probed from here: [^\n]+\Z"):
+    with pytest.raises(
+        ValueError, match=r"^host node-a: the ports of 192\.0\.2\.1 cannot be probed from this machine \([^\n]+\Z"
+    ):
         meet(hosts)
 
 

@@ -91,7 +91,7 @@ sys.stdin.read()
 def test_a_worker_outside_of_its_network_ends(network, monkeypatch):
     check_network({})
     check_network({NETWORK_VARIABLE: str(os.stat("/proc/self/ns/net").st_ino)})
-    with pytest.raises(ValueError, match=r"not in the private network .* set framework\.allow_open_grpc=true"):
+    with pytest.raises(ValueError, match=r"not in the private network .* Set framework\.allow_open_grpc=true"):
         check_network(network.variables)
 
 

@@ -34,7 +34,7 @@ def test_files(small):
     assert not disks.full(disk)
     for number in range(3):
         (disk / str(number)).touch()
-    assert disks.full(disk) == f"no space left in {disk} (no file more fits: inodes)"
+    assert disks.full(disk) == f"no space left in {disk} (no free inodes)"
 
 
 def test_what_nobody_may_write_is_not_full(small):

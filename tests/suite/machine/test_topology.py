@@ -169,9 +169,9 @@ def test_this_machine():
 def test_writing_never_fails(tmp_path, monkeypatch):
     topology.write(tmp_path / "no folder")
     monkeypatch.setattr(topology, "topology", lambda: 1 / 0)
-    topology._known.cache_clear()
+    topology._cached_topology.cache_clear()
     topology.write(tmp_path)
-    topology._known.cache_clear()
+    topology._cached_topology.cache_clear()
     assert "ZeroDivisionError" in json.loads(Path(tmp_path / "topology.json").read_text())["error"]
 
 

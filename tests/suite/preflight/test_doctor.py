@@ -50,10 +50,11 @@ def quiet(monkeypatch):
 def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
     nvml(broken=("nvmlDeviceGetMemoryInfo",))
     (found,) = gpucheck.examine(1, "pytorch", None)
-    line = "devices: GPU 0 does not answer (Not Supported); to leave it out: export CUDA_VISIBLE_DEVICES=1; "
-    assert (found.level, found.line) == ("impossible", f"{line}without GPUs: type device=cpu")
+    remedy = "export CUDA_VISIBLE_DEVICES=1 to leave it out, or set device=cpu to run without GPUs"
+    assert (found.level, found.text, found.do) == ("impossible", "GPU 0 does not answer (Not Supported)", remedy)
+    assert found.line == f"devices: GPU 0 does not answer (Not Supported); {remedy}"
     done = suite_here(tmp_path, "doctor", exits=1)
-    assert f"impossible  {line}without GPUs: type device=cpu" in done.stdout.splitlines()
+    assert f"impossible  {found.line}" in done.stdout.splitlines()
 
 
 def test_every_topic_has_its_line_and_a_good_machine_says_nothing_before_a_run(tmp_path, quiet):
@@ -233,7 +234,7 @@ def test_the_environment_is_chosen_by_driver_and_capability(nvml, changes, expec
 
 def test_a_gpu_cut_into_parts_is_refused(nvml):
     nvml(parts=1)
-    with pytest.raises(ValueError, match=r"GPU 0 is cut into parts \(MIG\).*type device=cpu$"):
+    with pytest.raises(ValueError, match=r"GPU 0 is partitioned with MIG.*set device=cpu to run without GPUs$"):
         devices.gpus()
     nvml(parts=1, broken=("nvmlDeviceGetMigMode",))
     assert len(devices.gpus()) == 2
