@@ -150,7 +150,7 @@ def test_workers_die_with_their_agent(tmp_path):
         process.kill()
         assert not psutil.wait_procs(started, timeout=10)[1]
         lost = wait_until("lost", link.lost)
-        assert (lost.status, lost.reason) == ("rank_died", "machine here is lost: its agent closed the line")
+        assert (lost.status, lost.reason) == ("rank_died", "machine here is lost: its agent closed the connection")
 
 
 def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
