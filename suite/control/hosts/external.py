@@ -271,9 +271,10 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
         listener.settimeout(0.1)
         while len(connections) < count - 1:
             if time.monotonic() > deadline:
+                names = ", ".join([platform.node(), *(link.name for link in connections.values())])
                 raise ValueError(
-                    f"nodes={count}: {len(connections) + 1} machine(s), including this machine, connected "
-                    f"within {launch.wait_seconds:g} s ({', '.join([platform.node(), *(link.name for link in connections.values())])}). "
+                    f"nodes={count}: {len(connections) + 1} machine(s), including this machine, connected within "
+                    f"{launch.wait_seconds:g} s ({names}). "
                     f"Set launch.wait_seconds=N if the machines start late"
                 )
             with contextlib.suppress(TimeoutError):
