@@ -119,7 +119,7 @@ class Agents:
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
-        """Reserve `launch.port` for the worker processes, except with `launch=external`, where the agents connect to it."""
+        """Reserve `launch.port` for the worker processes, except with `launch=external`, whose agents connect to it."""
         self._links[0].port = self._launch.port if self._launch.by != "external" else None
 
     def close(self) -> None:

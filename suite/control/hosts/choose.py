@@ -27,7 +27,7 @@ def submits(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -
 
 
 def external_process_of(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -> ExternalProcess | None:
-    """Return which process of `launch=external` this is. None for the remaining launchers.
+    """Return this process of `launch=external`. None for the remaining launchers.
 
     Raises:
         ValueError: A variable is missing, or a launcher started several processes, each of which would run the command.

@@ -35,7 +35,7 @@ class Client:
     word: str
     """Name of the program: `srun` or `ssh`."""
     ending: Callable[[Message], list[str]]
-    """Returns, from the facts of the agent, the command that kills the agent from outside. Empty: there is no such command."""
+    """Returns, from the facts of the agent, the command that kills the agent from outside. Empty if it cannot be killed."""
     errors: IO[bytes]
     """File with the standard error of the process."""
 

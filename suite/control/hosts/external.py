@@ -45,14 +45,14 @@ _ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
 
 @dataclass(frozen=True)
 class RankVariables:
-    """Names of the environment variables by which a launcher numbers its processes."""
+    """Names of the environment variables in which a launcher passes the rank to its processes."""
 
     number: str
-    """Number of the process among all processes."""
+    """Variable with the rank among all processes."""
     local: tuple[str, ...]
-    """Number of the process on its machine: the first variable of these that is set."""
+    """Variables with the rank among the processes of the machine. The first variable that is set is used."""
     count: str
-    """Number of processes on all machines."""
+    """Variable with the number of processes on all machines."""
 
 
 RANKS = {
@@ -159,8 +159,8 @@ class ExternalProcess:
     token: str
     """Secret that all processes share."""
     first: tuple[str, int]
-    """Address and port at which the agents reach the first process. The address is empty on the first process if it has no
-    address of this machine: it then listens on all interfaces."""
+    """Address and port at which the agents reach rank 0. On rank 0, the address is empty if no interface of the machine has it.
+    Rank 0 then listens on all interfaces."""
 
     @property
     def is_controller(self) -> bool:
@@ -176,7 +176,9 @@ class ExternalProcess:
         return _gathered(launch, count, *self.first, self.token)
 
     def serve(self, launch: LaunchConfig) -> None:
-        """Serve the controller until it ends, on a machine that is not the controller's. Only local rank 0 does this.
+        """Serve the controller as the agent of this machine until the controller ends.
+
+        Processes with a local rank above 0 do nothing. Rank 0 calls `gather` instead.
 
         Raises:
             ValueError: The controller cannot be reached, or has a different token.
@@ -186,7 +188,7 @@ class ExternalProcess:
 
 
 def external_process(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> ExternalProcess:
-    """Return which of the processes of `launch=external` this is.
+    """Return the rank and the token of this process of `launch=external`, and the address of rank 0.
 
     Raises:
         ValueError: A variable is missing or not in its range.
@@ -256,9 +258,10 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
     """
     deadline = time.monotonic() + launch.wait_seconds
     connections: dict[int, AgentConnection] = {}
-    shakes: set[Future[None]] = set()
+    handshakes: set[Future[None]] = set()
 
-    def shake(connection: socket.socket) -> None:
+    def handle(connection: socket.socket) -> None:
+        """Add the agent that connected. A connection that fails the handshake is ignored."""
         with contextlib.suppress(EOFError, OSError, ValueError, KeyError, TypeError):
             number, link = _welcome(connection, launch, token)
             connections.setdefault(number, link)
@@ -279,9 +282,9 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
                 )
             with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
-                shakes = {future for future in shakes if not future.done()}
-                if len(shakes) < MAX_HANDSHAKES:
-                    shakes.add(pool.submit(shake, connection))
+                handshakes = {future for future in handshakes if not future.done()}
+                if len(handshakes) < MAX_HANDSHAKES:
+                    handshakes.add(pool.submit(handle, connection))
                 else:
                     connection.close()
     local_agent = connect_agent(platform.node(), agent_argv(launch.lease_seconds), launch)
@@ -291,7 +294,7 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
 def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tuple[int, AgentConnection]:
     """Perform the handshake with a process that connected, and return its rank and the connection to its agent.
 
-    The connection is shut down after HANDSHAKE_SECONDS.
+    The connection is shut down if the handshake takes longer than HANDSHAKE_SECONDS.
 
     Raises:
         OSError: The connection ended.
@@ -322,7 +325,7 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Shut a connection down, which ends a read that waits on it."""
+    """Shut down a connection, so that a blocked read returns."""
     with contextlib.suppress(OSError):  # the peer has closed the connection
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -401,7 +404,7 @@ def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
 
 
 def _same(received: Any, proof: str) -> bool:
-    """Check in constant time whether a received value, which may have any type, is the proof."""
+    """Check in constant time whether a received value is the proof. The value may have any type."""
     return hmac.compare_digest(str(received).encode(errors="replace"), proof.encode())
 
 

@@ -51,8 +51,8 @@ def find_addresses(links: Sequence[AgentConnection], interface: str | None) -> l
         route = link.call("route", to=address)
         if is_loopback(route["address"]) or not route["interface"]:
             raise ValueError(
-                f"machine {link.name} connects to {first.name} ({address}) from {route['address']}, which the remaining "
-                f"machines cannot reach. Set launch.interface=NAME"
+                f"machine {link.name} connects to {first.name} ({address}) from {route['address']}. "
+                f"The remaining machines cannot reach this address. Set launch.interface=NAME"
             )
         addresses.append((route["address"], route["interface"]))
     return addresses

@@ -182,8 +182,8 @@ def connect_agent(
         name: Name of the machine.
         argv: The command. Its standard input and output are the connection.
         launch: `launch.*` of the command.
-        ending: Returns, from the facts of the agent, the command that kills the agent from outside. An empty command: there is
-            no such command.
+        ending: Returns, from the facts of the agent, the command that kills the agent from outside. Empty if it cannot be
+            killed.
 
     Raises:
         ValueError: The program is not installed here.

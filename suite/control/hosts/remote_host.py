@@ -28,7 +28,7 @@ CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
 """Prefixes of the environment variables that workers get from the controller, in addition to those of `tuning_variables`.
 The remaining variables come from the machine of the worker."""
 BEGIN_SECONDS = 60.0
-"""Time limit for the answers at the begin of a run."""
+"""Time limit for the answers at the start of a run."""
 PIECE_BYTES = 4 << 20
 """Size of the pieces in which files are sent to a machine."""
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
@@ -83,6 +83,7 @@ class RemoteHost:
 
         Raises:
             ConnectionLost: The agent does not respond.
+            ValueError: The agent cannot create its folder or a file of the run.
         """
         self.link, self.host, self._copy, self._records = link, host, folder, records
         self.exits: dict[str, int] = {}

@@ -92,11 +92,11 @@ class Need:
 
 def need_of(configs: Sequence[RunConfig]) -> Need:
     """Return the resources on which every job of a command can run."""
-    each = max(config.gpus // config.nodes for config in configs)
+    devices = max(config.gpus // config.nodes for config in configs)
     gpus = any(config.device == "cuda" or needs_gpus(config) for config in configs)
     cores = [config.cpu.cores_per_device for config in configs]
-    most = 0 if gpus or "all" in cores else each * max(map(int, cores))
-    return Need(max(config.nodes for config in configs), each, gpus, most)
+    cores_per_node = 0 if gpus or "all" in cores else devices * max(map(int, cores))
+    return Need(max(config.nodes for config in configs), devices, gpus, cores_per_node)
 
 
 def needs_gpus(config: RunConfig) -> bool:
