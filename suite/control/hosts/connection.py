@@ -144,9 +144,9 @@ class AgentConnection:
                 "interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run"
             )
         elif self._loss is None and self.wire.ended.is_set():
-            reason = self._exit_reason()
-            status = "interrupted" if ENDED_BY_SCHEDULER.search(reason) else "rank_died"
-            self._loss = HostFailure(status, f"machine {self.name} is lost: {reason}")
+            exit_description = self._exit_description()
+            status = "interrupted" if ENDED_BY_SCHEDULER.search(exit_description) else "rank_died"
+            self._loss = HostFailure(status, f"machine {self.name} is lost: {exit_description}")
         elif self._loss is None and self.wire.silent_seconds > self._patience:
             key = "wait_seconds" if self.facts is None else "lease_seconds"
             silent = f"silent for {self.wire.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
@@ -177,7 +177,7 @@ class AgentConnection:
             self._client.process.kill()
             self._client.process.wait()
 
-    def _exit_reason(self) -> str:
+    def _exit_description(self) -> str:
         """Return why the connection ended, according to the output of the client and of the machine."""
         if self._client is None:
             return "its agent closed the connection"
