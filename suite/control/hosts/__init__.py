@@ -1,4 +1,5 @@
-"""The machines of a run: this one, or others through agents; finding them, starting agents there, and what must agree on all.
+"""Controls the machines of a run: the local machine directly, and remote machines through agents.
 
-For the controller and its supervisor.
+The modules select the machines, start agents, and check that all machines have the same environments and data. The controller
+and its supervisor use them.
 """

@@ -1,4 +1,4 @@
-"""The machines of a command: agents on all of them before the first run, what each says of itself, and what must be equal."""
+"""Starts an agent on each machine of a command, collects the facts of the machines, and checks that the machines agree."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from suite.launch.hosts import AvailableHost
 from suite.plan.job import Job
 
 CLEAR_SECONDS = 2 * COMMAND_SECONDS
-"""How long a machine may take to clear its caches: the command, and looking at a large data set before and after it."""
+"""Time limit for clearing the caches of a machine: for the command, and for scanning a large data set before and after it."""
 
 
 class Agents:
-    """The machines of a command, in the order of their devices."""
+    """Agents on the machines of a command, in the order of the machines' devices."""
 
     def __init__(
         self,
@@ -39,7 +39,16 @@ class Agents:
         launch: LaunchConfig,
         again: Callable[[str], AgentConnection] | None = None,
     ) -> None:
-        """`again` starts the agent of a machine anew. Raises ValueError in one line for machines that are not fit for a run."""
+        """Wait for the facts of all agents, and check them.
+
+        Args:
+            links: Connections to the agents, in the order of the machines.
+            launch: `launch.*` of the command.
+            again: Starts a new agent on the machine with the given name. None: agents cannot be restarted.
+
+        Raises:
+            ValueError: A machine is lost or cannot take part in a run. The message is a single line.
+        """
         self._links = list(links)
         self._launch = launch
         self._again = again
@@ -54,12 +63,16 @@ class Agents:
 
     @property
     def links(self) -> Mapping[str, AgentConnection]:
-        """Name of each machine to its agent."""
+        """Map the name of each machine to the connection to its agent."""
         return {host.name: link for host, link in zip(self.hosts, self._links, strict=True)}
 
     def check(self, jobs: Sequence[Job]) -> None:
-        """Raise ValueError, naming the machine, unless packages, locks and data of all jobs are the same everywhere."""
-        for job in {_needs(job): job for job in jobs}.values():
+        """Check that all machines have the same packages, locks, and data for all jobs.
+
+        Raises:
+            ValueError: A machine differs. The message names the machine.
+        """
+        for job in {_requirements(job): job for job in jobs}.values():
             template = job.template
             versions = {name: version for name, version in template.versions.items() if name != "suite"}
             set_by_run = variables_set_by_run(job.framework, template)
@@ -70,31 +83,35 @@ class Agents:
                 check_same_data(self._links, settings.dataset, settings.data_dir)
 
     def clear(self, job: Job) -> tuple[bool, list[str]]:
-        """Clear the caches of a job's machines: whether that worked on all, and what stayed.
+        """Clear the caches of a job's machines.
 
-        Raises ValueError, naming the machine, if what was asked for does not work there.
+        Returns:
+            Whether the caches were cleared on all machines, and a line for each machine on which files remained in memory.
+
+        Raises:
+            ValueError: The configured method of clearing fails on a machine. The message names the machine.
         """
         settings = job.template.settings
-        asked = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
-        words = [sys.executable, "-m", "suite.control.caches", json.dumps(asked)]
-        order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
-        cleared, said = True, []
+        request = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
+        argv = [sys.executable, "-m", "suite.control.caches", json.dumps(request)]
+        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
+        all_cleared, lines = True, []
         for link, answer in ask_all(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             if answer["code"] != 0:
                 raise ValueError(f"machine {link.name}: {last_error_line(answer)}")
-            there, line = json.loads(answer["output"])
-            cleared = cleared and bool(there)
-            said += [f"machine {link.name}: {line}"] if line else []
-        return cleared, said
+            cleared, line = json.loads(answer["output"])
+            all_cleared = all_cleared and bool(cleared)
+            lines += [f"machine {link.name}: {line}"] if line else []
+        return all_cleared, lines
 
     def ready(self) -> None:
-        """Before a run: start agents that were lost again. Raises ValueError if a machine does not come back."""
+        """Restart lost agents before a run. Raises ValueError if an agent cannot be restarted."""
         lost = [number for number, link in enumerate(self._links) if link.failure() is not None]
         for number in lost:
             self._links[number].close()
             if self._again is None:
                 raise ValueError(
-                    f"machine {self._links[number].name} is lost, and nothing here can start its agent again"
+                    f"machine {self._links[number].name} is lost, and launch={self._launch.by} cannot restart its agent"
                 )
             self._links[number] = self._again(self._links[number].name)
         for number in lost:
@@ -102,11 +119,11 @@ class Agents:
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
-        """`launch.port` is the processes' own, unless agents that come by themselves take it."""
+        """Reserve `launch.port` for the worker processes, except with `launch=external`, whose agents connect to it."""
         self._links[0].port = self._launch.port if self._launch.by != "external" else None
 
     def close(self) -> None:
-        """Let all agents leave, whatever signal comes."""
+        """Stop all agents. Signals are delayed until this is done."""
         with signals_held():
             for link in self._links:
                 link.ask("leave")
@@ -114,30 +131,42 @@ class Agents:
                 link.close()
 
     def _described(self) -> tuple[AvailableHost, ...]:
-        places = find_addresses(self._links, self._launch.interface)
+        """Return the machines according to the facts of their agents. Raises ValueError."""
+        addresses = find_addresses(self._links, self._launch.interface)
         hosts = []
-        for link, (address, interface) in zip(self._links, places, strict=True):
+        for link, (address, interface) in zip(self._links, addresses, strict=True):
             assert link.facts is not None
             facts = link.facts
             cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
             no_network = facts.get("private_network_fault", "")
             hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault, no_network))
         names = [host.name for host in hosts]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            asked = ", ".join(link.name for link, name in zip(self._links, names, strict=True) if name == twice)
-            raise ValueError(f"launch: {asked} are one machine, which calls itself {twice}; name every machine once")
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            aliases = ", ".join(link.name for link, name in zip(self._links, names, strict=True) if name == duplicate)
+            raise ValueError(
+                f"launch: {aliases} are the same machine with the host name {duplicate}. List each machine once"
+            )
         return tuple(hosts)
 
 
 def open_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
-    """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
+    """Start agents on the first `count` machines of a command, and return them.
+
+    Args:
+        launch: `launch.*` of the command.
+        count: Number of machines.
+        variables: Environment variables.
+
+    Raises:
+        ValueError: There are too few machines, or a machine cannot be used. The message is a single line with the keys to set.
+    """
     launcher = launchers.launcher(launchers.way(launch, variables))
     names = launcher.machines(launch, variables)
     if count > len(names):
         raise ValueError(
-            f"nodes={count}: {launcher.has.format(len(names))} ({', '.join(names)}); "
-            f"type nodes={len(names)} or less, or {launcher.more.format(count)}"
+            f"nodes={count}: {launcher.has.format(len(names))} ({', '.join(names)}). "
+            f"Set nodes={len(names)} or less, or {launcher.more.format(count)}"
         )
 
     def start(name: str) -> AgentConnection:
@@ -146,7 +175,7 @@ def open_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] =
     return Agents([start(name) for name in names[:count]], launch, start)
 
 
-def _needs(job: Job) -> tuple[str, ...]:
-    """Equal for jobs that need the same of a machine."""
+def _requirements(job: Job) -> tuple[str, ...]:
+    """Return a key that is equal for jobs with the same requirements on a machine."""
     env, settings = job.environment, job.template.settings
     return (env.name, env.python, *env.argv_prefix, settings.dataset, settings.data_dir, settings.framework)

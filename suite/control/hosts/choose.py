@@ -12,10 +12,12 @@ from suite.control.hosts.external import ExternalProcess, external_process, refu
 
 
 def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
-    """Return `launch.*`, which holds for a whole command. Raises ValueError if its jobs differ in it."""
+    """Return `launch.*`, which applies to a whole command. Raises ValueError if its jobs have different values."""
     launch = configs[0].launch
     if any(config.launch != launch for config in configs):
-        raise ValueError("launch: one value of each of its keys for the whole command; leave out the others")
+        raise ValueError(
+            "launch: the jobs of a command must have the same launch.* values. Set a single value for each key"
+        )
     return launch
 
 
@@ -25,10 +27,10 @@ def submits(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -
 
 
 def external_process_of(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -> ExternalProcess | None:
-    """Return which process of `launch=external` this is. None for every other launcher.
+    """Return this process of `launch=external`. None for the remaining launchers.
 
     Raises:
-        ValueError: A variable is missing; or a launcher started several processes, and the command would run in each of them.
+        ValueError: A variable is missing, or a launcher started several processes, each of which would run the command.
     """
     launch = launch_of(configs)
     if launchers.way(launch, env) == "external":
@@ -48,7 +50,7 @@ def agents_of(
         env: Environment variables.
 
     Raises:
-        ValueError: The machines are not known or cannot be reached.
+        ValueError: The machines are not set, or a machine cannot be reached.
     """
     launch = launch_of(configs)
     count = max((config.nodes for config in configs if config.gpus % config.nodes == 0), default=1)
@@ -57,6 +59,8 @@ def agents_of(
     by = launchers.way(launch, env)
     if by == "local" or (count == 1 and launch.by == "auto" and by == "slurm"):
         if launch.by == "local" and count > 1:
-            raise ValueError(f"nodes={count}: launch=local is this machine alone; type launch=slurm, ssh or external")
+            raise ValueError(
+                f"nodes={count}: launch=local uses only this machine. Set launch=slurm, launch=ssh, or launch=external"
+            )
         return None
     return open_agents(launch, count, env)

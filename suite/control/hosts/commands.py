@@ -1,4 +1,4 @@
-"""A `suite` command on every machine of several, each with its answer and name: `suite doctor --hosts a,b`."""
+"""Runs a `suite` command on several machines, and prints the output of each with its name: `suite doctor --hosts a,b`."""
 
 from __future__ import annotations
 
@@ -16,32 +16,39 @@ from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
 
 MAX_SECONDS = 6 * 3600.0
-"""How long a command may take: every image of a data set is read, or an environment is downloaded."""
+"""Time limit for a command, which may read every image of a data set or download an environment."""
 NOT_CARRIED_OUT = 2
-"""Exit code for a machine that cannot be reached or does not start the command, as for a user's mistake."""
+"""Exit code for a machine that cannot be reached or cannot start the command. It is the same as for a user's mistake."""
 
 
 def run_on_hosts(
-    words: Sequence[str],
+    arguments: Sequence[str],
     launch: LaunchConfig,
     say: Callable[[str], None],
     variables: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run `suite WORDS` on all machines of `launch` at once, in its order of machines; returns the worst exit code.
+    """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest exit code.
 
-    `say` gets every line that a machine answers, with its name before it. A machine that cannot be reached is one such line.
-    Raises ValueError where the machines are not named, or what reaches them is not installed here.
+    Args:
+        arguments: Arguments of `suite`.
+        launch: `launch.*` of the command.
+        say: Receives each line of output, with the name of the machine as prefix, in the order of the machines. A machine that
+            cannot be reached yields a line with the reason.
+        variables: Environment variables.
+
+    Raises:
+        ValueError: The machines are not set, or the program that connects to them is not installed here.
     """
     by, links = launchers.way(launch, variables), list[AgentConnection]()
-    command = [sys.executable, "-m", "suite.cli", *words]
+    command = [sys.executable, "-m", "suite.cli", *arguments]
     names = launchers.machine_names(launch, variables)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
-            for name in names:  # in this thread, whose end ends what it starts
+            for name in names:  # in this thread: an agent's client is killed when the thread that started it ends
                 links.append(launchers.started(name, by, launch))
             codes = []
             for link, answer in [(link, pool.submit(_answer, link, command)) for link in links]:
-                code, lines = answer.result()  # in their order, each as soon as it and those before it are known
+                code, lines = answer.result()  # in the order of the machines, each result as soon as it is available
                 codes.append(code)
                 for line in lines:
                     say(f"{link.name}: {line}")
@@ -52,7 +59,7 @@ def run_on_hosts(
 
 
 def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
-    """The exit code and lines of a machine."""
+    """Run a command on a machine, and return its exit code and its lines of output."""
     order = {"command": list(command), "most_seconds": MAX_SECONDS, "variables": own_variables()}
     try:
         link.greet()
@@ -62,8 +69,9 @@ def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[st
 
 
 def _read(answer: Mapping[str, Any]) -> tuple[int, list[str]]:
+    """Return the exit code and the lines in the answer of an agent."""
     code = int(answer["code"])
     lines = [line for line in (*answer["output"].splitlines(), *answer["errors"].splitlines()) if line.strip()]
     if code < 0:
         return 128 - code, [*lines, f"ended with {exit_text(code)}"]
-    return code, lines or [f"nothing said, exit code {code}"]
+    return code, lines or [f"no output, exit code {code}"]

@@ -1,7 +1,7 @@
-"""`launch=external`: the processes are there already, one or several on each machine, started by srun, mpirun or Kubernetes.
+"""Connects the processes of `launch=external`: srun, mpirun, or Kubernetes has started at least one process on each machine.
 
-The first of all is the controller; on every other machine the first one becomes the agent, which connects to it. Both sides
-prove that they know one token without sending it.
+The process with rank 0 is the controller. On each remaining machine, the process with local rank 0 becomes the agent, which
+connects to the controller. Both sides prove that they have the same token without sending it.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ from suite.control.hosts.launchers import agent_argv, connect_agent, expanded
 from suite.launch.children import TOKEN
 
 PORT = 29400
-"""Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
+"""Port to which agents connect unless `launch.port` or MASTER_PORT is set."""
 HANDSHAKE_SECONDS = 2.0
-"""For the whole handshake of a connection, however slowly its bytes come."""
+"""Time limit for the whole handshake of a connection, however slowly its bytes arrive."""
 MAX_HANDSHAKES = 64
-"""Connections that are being asked who they are; further ones are closed, and agents come again."""
+"""Largest number of handshakes at the same time. Further connections are closed, and agents connect again."""
 LINE_BYTES = 4096
+"""Largest size of a handshake message."""
 _MAX_PROCESSES = 1 << 20
 _ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
-"""A host's name, whose parts have at most 63 characters, or an address of IPv4 or IPv6."""
+"""Matches a host name, whose parts have at most 63 characters, or an IPv4 or IPv6 address."""
 
 
 @dataclass(frozen=True)
 class RankVariables:
-    """Names of the environment variables by which a launcher numbers its processes."""
+    """Names of the environment variables in which a launcher passes the rank to its processes."""
 
     number: str
-    """Number of the process among all processes."""
+    """Variable with the rank among all processes."""
     local: tuple[str, ...]
-    """Number of the process on its machine: the first variable of these that is set."""
+    """Variables with the rank among the processes of the machine. The first variable that is set is used."""
     count: str
-    """Number of processes on all machines."""
+    """Variable with the number of processes on all machines."""
 
 
 RANKS = {
@@ -64,26 +65,28 @@ RANKS = {
     "MPICH": RankVariables("PMI_RANK", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"), "PMI_SIZE"),
     "its launcher": RankVariables("RANK", ("LOCAL_RANK",), "WORLD_SIZE"),
 }
-"""Launcher to its variables. Intel MPI, Cray PALS, and every other launcher with the PMI interface set those of MPICH."""
+"""Maps launchers to their variables. Intel MPI, Cray PALS, and all launchers with the PMI interface set those of MPICH."""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Which of the processes this is."""
+    """Rank of this process among the processes of a launcher."""
 
     number: int
-    """Among all."""
+    """Rank among all processes."""
     local: int
-    """On its machine."""
+    """Rank among the processes of its machine."""
     count: int
+    """Number of processes on all machines."""
     source: str
     """Name of the launcher in RANKS."""
 
 
 def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return the rank of this process, or None if no launcher started it as one of several processes.
+    """Return the rank of this process, or None if no launcher has set it.
 
-    A launcher that started one process is ignored if another one started several: `mpiexec` inside `srun --pty bash`.
+    A launcher that started a single process is ignored if a second launcher started several processes, such as `mpiexec`
+    inside `srun --pty bash`.
 
     Raises:
         ValueError: Two launchers contradict each other, or a variable is not a number in its range.
@@ -99,8 +102,8 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
         unused = [name for names in listed[1:] for name in (names.number, *names.local, names.count)]
         options = " ".join(f"-u {name}" for name in unused if name in variables)
         raise ValueError(
-            f"launch: {' and '.join(rank.source for rank in ranks)} both say which process this is ({ranks_text}); "
-            f"take away what does not hold, for example: env {options} python run_suite.py …"
+            f"launch: {' and '.join(rank.source for rank in ranks)} both set the rank of this process ({ranks_text}). "
+            f"Unset the variables that are wrong, for example: env {options} python run_suite.py …"
         )
     return ranks[0] if ranks else None
 
@@ -118,47 +121,64 @@ def _rank_from(variables: Mapping[str, str], launcher: str, names: RankVariables
 
 
 def _whole(variables: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
-    """The whole number in a variable. Raises ValueError with its name and what is allowed."""
+    """Return the integer in an environment variable.
+
+    Args:
+        variables: Environment variables.
+        name: Name of the variable.
+        least: Smallest allowed value.
+        most: Largest allowed value.
+        default: Value if the variable is missing or empty. None: the variable is required.
+
+    Raises:
+        ValueError: The value is not allowed. The message contains the name and the range.
+    """
     if default is not None and not variables.get(name):
         return default
     with contextlib.suppress(KeyError, ValueError):
         if least <= (number := int(variables[name])) <= most:
             return number
-    raise ValueError(f"launch: {name}={variables[name][:40]}: a whole number from {least} to {most} is needed")
+    raise ValueError(f"launch: {name}={variables[name][:40]}: expected an integer from {least} to {most}")
 
 
 def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
-    """Raise ValueError in a process that is one of several: each would start the whole run."""
+    """Raise ValueError if a launcher started several processes, because each would start the whole run."""
     rank = rank_here(variables)
     if rank is not None and rank.count > 1:
         raise ValueError(
-            f"this is process {rank.number} of {rank.count} that {rank.source} started; type launch=external, "
-            f"or start the command once, without it"
+            f"this is process {rank.number} of {rank.count} that {rank.source} started. Set launch=external, "
+            f"or start the command once, without {rank.source}"
         )
 
 
 @dataclass(frozen=True)
 class ExternalProcess:
-    """One of the processes that an external launcher started."""
+    """A process that an external launcher started."""
 
     rank: Rank
     token: str
     """Secret that all processes share."""
     first: tuple[str, int]
-    """Address and port at which the agents reach the first process. The address is empty on the first process if it has no
-    address of this machine: it then listens on all interfaces."""
+    """Address and port at which the agents reach rank 0. On rank 0, the address is empty if no interface of the machine has it.
+    Rank 0 then listens on all interfaces."""
 
     @property
     def is_controller(self) -> bool:
-        """Whether this process is the first of all."""
+        """Whether this process has rank 0."""
         return self.rank.number == 0
 
     def gather(self, launch: LaunchConfig, count: int) -> Agents:
-        """On the first process, return the agents of `count` machines, once all have connected. Raises ValueError."""
+        """Return the agents of `count` machines, once all have connected. Called by the process with rank 0.
+
+        Raises:
+            ValueError: The port is in use, or too few agents have connected in time.
+        """
         return _gathered(launch, count, *self.first, self.token)
 
     def serve(self, launch: LaunchConfig) -> None:
-        """On another machine, serve the controller until it ends. Processes after the first one of a machine do nothing.
+        """Serve the controller as the agent of this machine until the controller ends.
+
+        Processes with a local rank above 0 do nothing. Rank 0 calls `gather` instead.
 
         Raises:
             ValueError: The controller cannot be reached, or has a different token.
@@ -168,7 +188,7 @@ class ExternalProcess:
 
 
 def external_process(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> ExternalProcess:
-    """Return which of the processes of `launch=external` this is.
+    """Return the rank and the token of this process of `launch=external`, and the address of rank 0.
 
     Raises:
         ValueError: A variable is missing or not in its range.
@@ -176,18 +196,19 @@ def external_process(launch: LaunchConfig, variables: Mapping[str, str] = os.env
     rank = rank_here(variables)
     if rank is None:
         raise ValueError(
-            f"launch=external: no variable says which process this is "
-            f"({', '.join(names.number for names in RANKS.values())}); start it with srun, mpirun or a job that sets them"
+            f"launch=external: no environment variable contains the rank of this process "
+            f"({', '.join(names.number for names in RANKS.values())}). "
+            f"Start the command with srun, mpirun, or a job that sets the rank"
         )
     token = variables.get(TOKEN, "")
     if not token:
         raise ValueError(
-            f"launch=external needs a secret of all processes; type: export {TOKEN}=$(openssl rand -hex 16)"
+            f"launch=external needs a secret that all processes share. Run: export {TOKEN}=$(openssl rand -hex 16)"
         )
     address = variables.get("MASTER_ADDR")
     if address and not _ADDRESS.fullmatch(address):
         raise ValueError(
-            f"launch: MASTER_ADDR={address[:40]}: a name or an address of at most 253 characters is needed"
+            f"launch: MASTER_ADDR={address[:40]}: expected a host name or an IP address of at most 253 characters"
         )
     port = int(launch.port or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     first = ""
@@ -199,16 +220,19 @@ def external_process(launch: LaunchConfig, variables: Mapping[str, str] = os.env
 
 
 def _first_machine(variables: Mapping[str, str]) -> str:
+    """Return the name or address of the machine of rank 0. Raises ValueError if no variable contains it."""
     if variables.get("MASTER_ADDR"):
         return variables["MASTER_ADDR"]
     listed = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST")
     if not listed:
-        raise ValueError("launch=external: where is the first process? set MASTER_ADDR to its machine's address")
+        raise ValueError(
+            "launch=external: the address of rank 0 is unknown. Set MASTER_ADDR to the address of its machine"
+        )
     return expanded([listed])[0]
 
 
 def _own_address(variables: Mapping[str, str]) -> str:
-    """Where agents are told to connect, if that is an address of this machine; else empty: all of its interfaces."""
+    """Return the address to which agents connect. Empty, for all interfaces, if it is not an address of this machine."""
     try:
         address = _first_machine(variables)
         with socket.create_server((address, 0)):
@@ -218,12 +242,26 @@ def _own_address(variables: Mapping[str, str]) -> str:
 
 
 def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: str) -> Agents:
-    """The fleet of this machine and those that connect within `launch.wait_seconds`, whoever else connects."""
+    """Return the agents of this machine and of the machines that connect within `launch.wait_seconds`.
+
+    Connections that fail the handshake are ignored.
+
+    Args:
+        launch: `launch.*` of the command.
+        count: Number of machines, including this machine.
+        address: Address on which to listen. Empty: all interfaces.
+        port: Port on which to listen.
+        token: Secret that all processes share.
+
+    Raises:
+        ValueError: The port is in use, or too few agents have connected in time.
+    """
     deadline = time.monotonic() + launch.wait_seconds
     connections: dict[int, AgentConnection] = {}
-    shakes: set[Future[None]] = set()
+    handshakes: set[Future[None]] = set()
 
-    def shake(connection: socket.socket) -> None:
+    def handle(connection: socket.socket) -> None:
+        """Add the agent that connected. A connection that fails the handshake is ignored."""
         with contextlib.suppress(EOFError, OSError, ValueError, KeyError, TypeError):
             number, link = _welcome(connection, launch, token)
             connections.setdefault(number, link)
@@ -231,47 +269,55 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
     try:
         listener = socket.create_server((address, port))
     except OSError as error:
-        raise ValueError(f"port {port} cannot be listened on: {error.strerror}; type launch.port=N") from None
+        raise ValueError(f"cannot listen on port {port}: {error.strerror}. Set launch.port=N") from None
     with listener, ThreadPoolExecutor(MAX_HANDSHAKES) as pool:
         listener.settimeout(0.1)
         while len(connections) < count - 1:
             if time.monotonic() > deadline:
+                names = ", ".join([platform.node(), *(link.name for link in connections.values())])
                 raise ValueError(
-                    f"nodes={count}: {len(connections) + 1} machine(s) came within {launch.wait_seconds:g} s "
-                    f"({', '.join([platform.node(), *(link.name for link in connections.values())])}); "
-                    f"type launch.wait_seconds=N if the others start late"
+                    f"nodes={count}: {len(connections) + 1} machine(s), including this machine, connected within "
+                    f"{launch.wait_seconds:g} s ({names}). "
+                    f"Set launch.wait_seconds=N if the machines start late"
                 )
             with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
-                shakes = {one for one in shakes if not one.done()}
-                if len(shakes) < MAX_HANDSHAKES:
-                    shakes.add(pool.submit(shake, connection))
+                handshakes = {future for future in handshakes if not future.done()}
+                if len(handshakes) < MAX_HANDSHAKES:
+                    handshakes.add(pool.submit(handle, connection))
                 else:
                     connection.close()
-    own_line = connect_agent(platform.node(), agent_argv(launch.lease_seconds), launch)
-    return Agents([own_line, *(connections[number] for number in sorted(connections))], launch)
+    local_agent = connect_agent(platform.node(), agent_argv(launch.lease_seconds), launch)
+    return Agents([local_agent, *(connections[number] for number in sorted(connections))], launch)
 
 
 def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tuple[int, AgentConnection]:
-    """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
-    given_up = threading.Timer(HANDSHAKE_SECONDS, _hang_up, [connection])
-    given_up.daemon = True
-    given_up.start()
+    """Perform the handshake with a process that connected, and return its rank and the connection to its agent.
+
+    The connection is shut down if the handshake takes longer than HANDSHAKE_SECONDS.
+
+    Raises:
+        OSError: The connection ended.
+        ValueError: The process does not have the token, or its rank is not positive.
+    """
+    timer = threading.Timer(HANDSHAKE_SECONDS, _hang_up, [connection])
+    timer.daemon = True
+    timer.start()
     try:
         reader, writer = connection.makefile("rb"), connection.makefile("wb")
         nonce = secrets.token_hex(16)
         _say(writer, {"nonce": nonce})
         answer = _hear(reader)
-        rank, of_agent = int(answer["rank"]), str(answer["nonce"])
-        if rank < 1 or not _same(answer["proof"], _proof(token, "agent", nonce, of_agent, rank)):
+        rank, agent_nonce = int(answer["rank"]), str(answer["nonce"])
+        if rank < 1 or not _same(answer["proof"], _proof(token, "agent", nonce, agent_nonce, rank)):
             _say(writer, {"refused": "token"})
-            raise ValueError("another token, or the rank of this process")
-        _say(writer, {"proof": _proof(token, "controller", nonce, of_agent, rank)})
+            raise ValueError("the token differs, or the rank is not positive")
+        _say(writer, {"proof": _proof(token, "controller", nonce, agent_nonce, rank)})
     except BaseException:
         connection.close()
         raise
     finally:
-        given_up.cancel()
+        timer.cancel()
     link = AgentConnection(
         str(answer["name"]), MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
     )
@@ -279,79 +325,104 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
 
 
 def _hang_up(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side has left already
+    """Shut down a connection, so that a blocked read returns."""
+    with contextlib.suppress(OSError):  # the peer has closed the connection
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _serve(launch: LaunchConfig, rank: Rank, place: tuple[str, int], token: str) -> None:
-    """Be the agent of this machine until the controller lets it go. Raises ValueError if there is none."""
+def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: str) -> None:
+    """Connect to the controller, and serve it as the agent of this machine until it ends the connection.
+
+    Args:
+        launch: `launch.*` of the command.
+        rank: Rank of this process.
+        address: Address and port of the controller.
+        token: Secret that all processes share.
+
+    Raises:
+        ValueError: The controller cannot be reached, or has a different token.
+    """
     deadline = time.monotonic() + launch.wait_seconds
     while True:
-        connection = _connected(place, max(0.0, deadline - time.monotonic()))
+        connection = _connected(address, max(0.0, deadline - time.monotonic()))
         try:
             connection.settimeout(HANDSHAKE_SECONDS)
             reader, writer = connection.makefile("rb"), connection.makefile("wb")
             challenge, nonce = str(_hear(reader)["nonce"]), secrets.token_hex(16)
             proof = _proof(token, "agent", challenge, nonce, rank.number)
             _say(writer, {"rank": rank.number, "name": platform.node(), "nonce": nonce, "proof": proof})
-            answered = str(_hear(reader).get("proof"))
+            answer = str(_hear(reader).get("proof"))
             break
-        except (EOFError, ConnectionError):  # too many others at the same time: again
+        except (EOFError, ConnectionError):  # too many handshakes at the same time: connect again
             connection.close()
             if time.monotonic() > deadline:
-                raise ValueError(_stranger(place)) from None
+                raise ValueError(_no_controller(address)) from None
             time.sleep(0.2)
         except (OSError, ValueError, KeyError):
             connection.close()
-            raise ValueError(_stranger(place)) from None
+            raise ValueError(_no_controller(address)) from None
     with connection:
-        if not _same(answered, _proof(token, "controller", challenge, nonce, rank.number)):
-            raise ValueError(f"{place[0]}:{place[1]} knows another {TOKEN}; set the same one for all processes")
+        if not _same(answer, _proof(token, "controller", challenge, nonce, rank.number)):
+            raise ValueError(f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all processes")
         connection.settimeout(None)
         Agent(MessageStream(reader, writer), launch.lease_seconds).run()
 
 
-def _stranger(place: tuple[str, int]) -> str:
-    return f"{place[0]}:{place[1]} does not speak as the first process does; type launch.port=N"
+def _no_controller(address: tuple[str, int]) -> str:
+    """Return the error message for a program at `address` that is not the controller."""
+    return f"{address[0]}:{address[1]} does not answer as rank 0 of launch=external does. Set launch.port=N"
 
 
-def _connected(place: tuple[str, int], wait_seconds: float) -> socket.socket:
+def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
+    """Return a connection to the controller. Raises ValueError if it cannot be reached within `wait_seconds`."""
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            return socket.create_connection(place, timeout=HANDSHAKE_SECONDS)
+            return socket.create_connection(address, timeout=HANDSHAKE_SECONDS)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise ValueError(
-                    f"the first process is not reached at {place[0]}:{place[1]} within {wait_seconds:g} s: "
-                    f"{error.strerror or error}; set MASTER_ADDR, or type launch.port=N"
+                    f"cannot reach rank 0 at {address[0]}:{address[1]} within {wait_seconds:g} s: "
+                    f"{error.strerror or error}. Set MASTER_ADDR or launch.port=N"
                 ) from None
             time.sleep(0.2)
 
 
 def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
-    """Of one connection alone: both sides' random words are in it, and which process the agent says it is."""
+    """Return the proof that a side has the token.
+
+    It holds for a single connection, because it covers the random values of both sides and the rank of the agent.
+
+    Args:
+        token: Secret that all processes share.
+        side: `agent` or `controller`: the side that sends the proof.
+        challenge: Random value of the controller.
+        nonce: Random value of the agent.
+        rank: Rank of the agent.
+    """
     return hmac.new(token.encode(), json.dumps([side, challenge, nonce, rank]).encode(), hashlib.sha256).hexdigest()
 
 
-def _same(said: Any, proof: str) -> bool:
-    """Whether what the other side said, which may be anything, is the proof."""
-    return hmac.compare_digest(str(said).encode(errors="replace"), proof.encode())
+def _same(received: Any, proof: str) -> bool:
+    """Check in constant time whether a received value is the proof. The value may have any type."""
+    return hmac.compare_digest(str(received).encode(errors="replace"), proof.encode())
 
 
 def _say(writer: IO[bytes], message: Mapping[str, Any]) -> None:
+    """Send a handshake message."""
     writer.write(json.dumps(message).encode() + b"\n")
     writer.flush()
 
 
 def _hear(reader: IO[bytes]) -> Mapping[str, Any]:
+    """Return the next handshake message. Raises EOFError or ValueError if there is no valid message."""
     line = reader.readline(LINE_BYTES)
     if not line:
         raise EOFError
     try:
         message = json.loads(line)
-    except RecursionError:  # brackets alone
+    except RecursionError:  # a line of nested brackets
         message = None
     if not isinstance(message, dict):
-        raise ValueError("not a message")
+        raise ValueError("expected a JSON object")
     return message

@@ -20,60 +20,81 @@ from suite.launch.recorded_env import opens_run, recorded_variables
 from workloads import files
 
 REQUEST_SECONDS = 120.0
-"""How long a machine may take to start an environment's Python, maybe for the first time."""
+"""Time limit for an answer of a machine, which may have to start the Python of an environment for the first time."""
 
 
 def find_addresses(links: Sequence[AgentConnection], interface: str | None) -> list[tuple[str, str]]:
-    """(address, interface) of each machine as the others reach it. Raises ValueError."""
+    """Return the address of each machine at which the remaining machines can reach it, and the interface with this address.
+
+    Args:
+        links: The machines.
+        interface: Interface that all machines use. None: the interface with the route to the first machine.
+
+    Raises:
+        ValueError: A machine has no suitable address or interface.
+    """
     if interface:
         return [(_address_of(link, interface), interface) for link in links]
     if len(links) == 1:
         return [(LOOPBACK, "")]
     first, second, *_ = links
     assert first.facts is not None
-    own: Mapping[str, str] = {address: name for name, address in first.facts["addresses"].items()}
-    address = _seen_from(second, first, list(own))
-    if address not in own:
+    interfaces: Mapping[str, str] = {address: name for name, address in first.facts["addresses"].items()}
+    address = _seen_from(second, first, list(interfaces))
+    if address not in interfaces:
         raise ValueError(
-            f"machine {first.name}: {second.name} reaches it as {address}, which none of its interfaces has "
-            f"({', '.join(own) or 'none with an address'}); type launch.interface=NAME"
+            f"machine {first.name}: {second.name} connects to {address}, but no interface of {first.name} has this address "
+            f"(its addresses: {', '.join(interfaces) or 'none'}). Set launch.interface=NAME"
         )
-    addresses = [(address, own[address])]
+    addresses = [(address, interfaces[address])]
     for link in links[1:]:
-        there = link.call("route", to=address)
-        if is_loopback(there["address"]) or not there["interface"]:
+        route = link.call("route", to=address)
+        if is_loopback(route["address"]) or not route["interface"]:
             raise ValueError(
-                f"machine {link.name} reaches {first.name} ({address}) from {there['address']}, which no other machine "
-                f"reaches; type launch.interface=NAME"
+                f"machine {link.name} connects to {first.name} ({address}) from {route['address']}. "
+                f"The remaining machines cannot reach this address. Set launch.interface=NAME"
             )
-        addresses.append((there["address"], there["interface"]))
+        addresses.append((route["address"], route["interface"]))
     return addresses
 
 
-def _seen_from(second: AgentConnection, first: AgentConnection, own: Sequence[str]) -> str:
-    """Where a machine's name leads on another one; the only address that it has where the name says nothing there."""
+def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Sequence[str]) -> str:
+    """Return the address to which the name of `first` resolves on `second`.
+
+    Args:
+        second: Machine that resolves the name.
+        first: Machine with the name.
+        addresses: Addresses of `first`. A single address is returned if the name cannot be resolved.
+
+    Raises:
+        ValueError: The name cannot be resolved, or resolves to a loopback address.
+    """
     name = first.name.rpartition("@")[2]
     try:
         address = str(second.call("route", to=name)["peer"])
     except ValueError as error:
-        if len(own) == 1:
-            return own[0]
-        raise ValueError(f"{error}: {name} is not known there; type launch.interface=NAME, or names that are") from None
+        if len(addresses) == 1:
+            return addresses[0]
+        raise ValueError(
+            f"{error}: the host name {name} cannot be resolved there. Set launch.interface=NAME, or use host names that "
+            f"all machines can resolve"
+        ) from None
     if is_loopback(address):
         raise ValueError(
-            f"machine {first.name}: its name leads to {address} on {second.name}, which is that machine itself; "
-            f"mend /etc/hosts there, or type launch.interface=NAME"
+            f"machine {first.name}: its name resolves to {address} on {second.name}, which is {second.name} itself. "
+            f"Correct /etc/hosts on {second.name}, or set launch.interface=NAME"
         )
     return address
 
 
 def _address_of(link: AgentConnection, interface: str) -> str:
+    """Return the address of an interface of a machine. Raises ValueError if there is no such interface or address."""
     assert link.facts is not None
     addresses: Mapping[str, str] = link.facts["addresses"]
     if interface not in addresses:
         raise ValueError(
-            f"launch.interface={interface}: machine {link.name} has no such interface with an address; "
-            f"it has: {', '.join(addresses) or 'none'}"
+            f"launch.interface={interface}: machine {link.name} has no such interface with an address. "
+            f"Its interfaces: {', '.join(addresses) or 'none'}"
         )
     return addresses[interface]
 
@@ -81,7 +102,17 @@ def _address_of(link: AgentConnection, interface: str) -> str:
 def ask_all(
     links: Sequence[AgentConnection], do: str, seconds: float = REQUEST_SECONDS, **order: Any
 ) -> list[tuple[AgentConnection, Message]]:
-    """What each machine answers to one order, all at once. Raises ValueError with the machine's name."""
+    """Send a request to all machines at the same time, and return each machine with its answer.
+
+    Args:
+        links: The machines.
+        do: Name of the request.
+        seconds: Time limit for each answer.
+        **order: Arguments of the request.
+
+    Raises:
+        ValueError: A machine is lost, or could not carry out the request. The message names the machine.
+    """
     numbers = [link.ask(do, **order) for link in links]
     try:
         return [(link, link.answer(number, seconds)) for link, number in zip(links, numbers, strict=True)]
@@ -90,7 +121,7 @@ def ask_all(
 
 
 def last_error_line(answer: Message) -> str:
-    """The last line of what a command that failed said."""
+    """Return the last line of the standard error of a command that failed, or its exit code if there is no line."""
     return last_line(answer["errors"]) or f"exit code {answer['code']}"
 
 
@@ -101,14 +132,18 @@ def check_environments(
     variables: Mapping[str, str],
     set_by_run: Collection[str] = (),
 ) -> None:
-    """Raise ValueError, naming the machine, unless an environment is the same on all machines.
+    """Check that an environment is the same on all machines.
 
     Args:
         links: The machines.
         environment: The environment.
         versions: Versions of packages that all machines must have.
-        variables: Recorded variables: those that make a run open must have the same values on all machines.
-        set_by_run: Names of variables that the run sets itself.
+        variables: Recorded environment variables of this machine. The variables that put a run into the open division must have
+            the same values on all machines.
+        set_by_run: Names of variables that the run sets.
+
+    Raises:
+        ValueError: A machine differs. The message names the machine.
     """
     command = describing_command(environment, list(versions))
     for link, answer in ask_all(
@@ -116,7 +151,7 @@ def check_environments(
     ):
         if answer["code"] != 0:
             raise ValueError(
-                f"machine {link.name}: environment {environment.name} does not answer there: {last_error_line(answer)}"
+                f"machine {link.name}: environment {environment.name} does not work there: {last_error_line(answer)}"
             )
         try:
             description = description_from(answer["output"], environment)
@@ -126,24 +161,25 @@ def check_environments(
             version = description.versions.get(name)
             if version != expected:
                 raise ValueError(
-                    f"machine {link.name}: {name} is {version or 'missing'} in environment {environment.name}, "
-                    f"here it is {expected}; make them equal: suite env create {environment.name}"
+                    f"machine {link.name}: environment {environment.name}: {name} is {version or 'missing'} there "
+                    f"and {expected} on this machine. To make them equal, run: suite env create {environment.name}"
                 )
         _check_variables(link.name, recorded_variables(description.variables, set_by_run), variables)
 
 
-def _check_variables(machine: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:
-    for name in sorted({*there, *here}):
-        if opens_run(name) and there.get(name) != here.get(name):
-            texts = (f"{name}={values[name]}" if name in values else "not set" for values in (there, here))
+def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:
+    """Raise ValueError if a variable that puts a run into the open division differs on a machine."""
+    for name in sorted({*remote, *local}):
+        if opens_run(name) and remote.get(name) != local.get(name):
+            texts = (f"{name}={values[name]}" if name in values else "not set" for values in (remote, local))
             raise ValueError(
-                f"machine {machine}: environment variable {name}: {' there, and here '.join(texts)}; "
-                f"set it alike on all machines"
+                f"machine {machine}: environment variable {name}: {' there, '.join(texts)} on this machine. "
+                f"Set the same value on all machines"
             )
 
 
 def check_same_lock(links: Sequence[AgentConnection], environment: Environment) -> None:
-    """Environments that were made from locks were made from the same one."""
+    """Raise ValueError if an environment was created from different locks, or from a lock on some machines only."""
     path = env_root() / environment.name / MARKER
     digests = {}
     for link, answer in ask_all(links, "read", path=str(path)):
@@ -151,29 +187,29 @@ def check_same_lock(links: Sequence[AgentConnection], environment: Environment) 
     if len(set(digests.values())) > 1:
         names = ", ".join(digests)
         raise ValueError(
-            f"environment {environment.name} was not made from the same lock on {names}; "
-            f"type on each: suite env create {environment.name}"
+            f"environment {environment.name} was not created from the same lock on {names}. "
+            f"Run on each machine: suite env create {environment.name}"
         )
 
 
 def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> None:
-    """The manifests of a prepared data set are equal."""
+    """Raise ValueError if a prepared data set is missing on a machine, or its manifest differs from the local manifest."""
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))
     for link, answer in ask_all(links, "read", path=path):
         if answer["data"] is None:
             raise ValueError(
-                f"machine {link.name}: data set {dataset} is not in {folder}; prepare it there, or share it"
+                f"machine {link.name}: data set {dataset} is not in {folder}. Prepare it there, or share the folder"
             )
         if _fingerprint(unpacked(answer["data"])) != expected:
             raise ValueError(
-                f"machine {link.name}: data set {dataset} in {folder} is not the one of this machine; "
-                f"prepare it there from the same files"
+                f"machine {link.name}: data set {dataset} in {folder} differs from the data set of this machine. "
+                f"Prepare it there from the same files"
             )
 
 
 def _fingerprint(manifest: bytes) -> Any:
-    """Return the fingerprint in a manifest of this or another machine; all of the manifest if it has none."""
+    """Return the fingerprint in a manifest, or the whole manifest if it has no fingerprint."""
     try:
         content = json.loads(manifest)
     except (ValueError, RecursionError):

@@ -15,12 +15,12 @@ class Started(Protocol):
     """A command that was started on a machine: `subprocess.Popen`, or a command of an agent."""
 
     def poll(self) -> int | None:
-        """Return the exit code; None while the command runs, or while its end is not known here."""
+        """Return the exit code. None while the command runs, or until its exit has been reported."""
 
 
 @dataclass(frozen=True)
 class HostFailure:
-    """Why a machine cannot take part in a run any more."""
+    """Reason why a machine can no longer take part in a run."""
 
     status: str
     """A status of `status.json`: `rank_died` or `interrupted`."""
@@ -28,20 +28,20 @@ class HostFailure:
 
 
 class ConnectionLost(OSError):
-    """The agent of a machine does not respond any more."""
+    """The agent of a machine no longer responds."""
 
 
 class HostControl(Protocol):
-    """One machine during one run. `ThisHost` is the controller's machine, `RemoteHost` a machine with an agent."""
+    """Controls a machine during a run. `ThisHost` is the controller's machine, `RemoteHost` a machine with an agent."""
 
     host: Host
     folder: Path
     """Folder of the run on this machine."""
     full_disk: str
-    """Why a command may have failed: a disk without free space. Empty: no disk is full, or it is not known."""
+    """Reason why a command may have failed: a disk without free space. Empty: no full disk has been found."""
 
     def ports(self) -> list[int]:
-        """Return a free port for each replica, and one for a server. Raises ValueError."""
+        """Return free ports: a port for each replica, and a port for a server. Raises ValueError."""
 
     def start(
         self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
@@ -59,25 +59,25 @@ class HostControl(Protocol):
         """
 
     def alive(self, pid: int) -> bool:
-        """Check whether a worker has not ended. True if ids of workers are not known here, such as inside a container."""
+        """Check whether a worker is running. True if its process id is not visible here, such as inside a container."""
 
     def is_stopped(self, pid: int) -> bool:
         """Check whether a signal or a debugger has stopped a worker."""
 
     def stack(self, pid: int) -> bool:
-        """Ask a worker to write its stacks to its log. False if it cannot be reached."""
+        """Signal a worker to write its stacks to its log. Returns False if the worker cannot be reached."""
 
     def oom_killed(self) -> bool:
         """Check whether the kernel has killed a process here for lack of memory since the run began."""
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """Return why a run with these workers must end now for lack of memory. Empty: it need not."""
+        """Return why a run with these workers must end now for lack of memory. Empty: memory is sufficient."""
 
     def failure(self) -> HostFailure | None:
-        """Return why the machine is lost; None while it is not."""
+        """Return why the machine is lost, or None."""
 
     def flush_events(self) -> None:
-        """Wait until everything that has happened on the machine is known here."""
+        """Wait until all earlier events on the machine have been reported to the controller."""
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """Begin to end all commands of the run.
@@ -88,4 +88,4 @@ class HostControl(Protocol):
         """
 
     def wait(self) -> None:
-        """Wait until all commands have ended. All that they wrote is then in the folder of the controller."""
+        """Wait until all commands have ended. All their output is then in the folder of the controller."""

@@ -1,4 +1,4 @@
-"""Makes the `HostControl` of each machine of a run."""
+"""Creates the `HostControl` of each machine of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from suite.control.machine_records import MachineRecords
 from suite.environments.environment import Environment
 
 Links = Mapping[str, AgentConnection]
-"""Name of each machine to the connection to its agent. Empty: the run is on this machine."""
+"""Maps the name of each machine to the connection to its agent. Empty: the run is on this machine."""
 NO_LINKS: Links = {}
 
 

@@ -1,4 +1,4 @@
-"""`launch=kubernetes`: the same command as an Indexed Job or a JobSet, every pod of which runs it under `launch=external`."""
+"""Turns a command with `launch=kubernetes` into an Indexed Job or a JobSet, whose pods run it with `launch=external`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ from suite.plan.unsupported import UnsupportedError
 
 FILE = "kubernetes.yaml"
 KEYS = ("submit", "image", "data", "logs", "node_selector", "jobset")
-"""Of `launch.*`, those that have a meaning here alone."""
+"""Keys under `launch.kubernetes` that apply only to `launch=kubernetes`."""
 
 GROUP = 1000
-"""Of the image's user (containers/Dockerfile), whom claims must let write."""
+"""Group of the image's user (containers/Dockerfile), which needs write access to the volume claims."""
 WAIT_SECONDS = 600
-"""That pods wait for each other unless `launch.wait_seconds` is typed: one may have to pull the image, and others not."""
+"""Default of `launch.wait_seconds` in pods, in seconds. It is long because some pods may have to pull the image first."""
 MAX_RESTARTS = 3
-"""Of all pods of a JobSet together. A Job restarts a pod alone, without which the others cannot go on: it has none."""
+"""Number of times that a JobSet restarts all of its pods. A Job has no restarts: it would restart only the failed pod, and the
+remaining pods cannot continue without this pod."""
 NAME_LETTERS = 40
-"""Names of pods have at most 63 letters, of which JobSet takes up to 17 for what it appends."""
+"""Longest name of an object. Names of pods have at most 63 characters, of which JobSet uses up to 17 for its suffix."""
 ANSWER_SECONDS = 60.0
+"""Time limit for kubectl."""
 _IMAGE = re.compile(r"[\w./:@-]+")
 _VOLUME = re.compile(r"/[^\s,:]+|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LABEL = re.compile(
@@ -45,26 +47,36 @@ _LABEL = re.compile(
 
 
 def is_meant(jobs: Sequence[Composed]) -> bool:
-    """Whether a command is to become a job of Kubernetes. Raises ValueError for keys that are of no other launch."""
-    launch, untouched = launch_of([one.config for one in jobs]), LaunchConfig()
+    """Check whether a command has `launch=kubernetes`. Raises ValueError if its keys are set with a different launcher."""
+    launch, defaults = launch_of([job.config for job in jobs]), LaunchConfig()
     if launch.by == "kubernetes":
         return True
     for key in KEYS:
         value = getattr(launch.kubernetes, key)
-        if value != getattr(untouched.kubernetes, key):
+        if value != getattr(defaults.kubernetes, key):
             raise ValueError(
-                f"launch.kubernetes.{key}={value}: launch.by is {launch.by}; set launch=kubernetes, or omit this key"
+                f"launch.kubernetes.{key}={value}: launch.by is {launch.by}. Set launch=kubernetes, or omit this key"
             )
     return False
 
 
 def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) -> list[str]:
-    """Write the job into `output`, and submit it where that is asked for; returns what to print. Under `dry_run` that is the
-    file itself, and nothing is written.
+    """Write the job into the folder of the runs, and submit it if `launch.kubernetes.submit` is set.
 
-    Raises ValueError for what cannot be right wherever it runs, and with kubectl's own words. What the pods lack is said there.
+    Only errors that do not depend on the machine are detected here. The pods check their resources when they start.
+
+    Args:
+        arguments: Arguments of the command.
+        jobs: Composed configuration of each job.
+        output: Folder of the runs.
+
+    Returns:
+        Lines to print: the commands that follow the job. With `dry_run`, the content of the file, which is then not written.
+
+    Raises:
+        ValueError: The settings are invalid, the file exists, or kubectl failed. The message then contains kubectl's error.
     """
-    configs = [one.config for one in jobs]
+    configs = [job.config for job in jobs]
     launch, need, name = launch_of(configs), need_of(configs), name_of(output)
     _check(jobs, launch)
     text = yaml.safe_dump_all(documents(arguments, launch, need, name, output.name), sort_keys=False)
@@ -73,25 +85,25 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     file = output / FILE
     if file.exists():
         raise ValueError(
-            f"{file} is there already, and may be edited: it is not overwritten; type another output=FOLDER"
+            f"{file} exists and may have been edited, so it is not overwritten. Set output=FOLDER to a new folder"
         )
     output.mkdir(parents=True, exist_ok=True)
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
-        stream.write(text)  # it holds the secret
+        stream.write(text)  # the file contains the secret
     device = "GPU(s)" if need.gpus else "CPU device(s)"
     apply = ["kubectl", "apply", f"--filename={file}"]
-    begun = [f"{file}: {need.nodes} pod(s) with {need.devices} {device} each"]
+    lines = [f"{file}: {need.nodes} pod(s) with {need.devices} {device} each"]
     if launch.kubernetes.submit:
         _submit(apply, file)
-        begun.append(
-            f"submitted as {name}; it writes to {output.name} in launch.kubernetes.logs={launch.kubernetes.logs}"
+        lines.append(
+            f"submitted as {name}. It writes to {output.name} in launch.kubernetes.logs={launch.kubernetes.logs}"
         )
     else:
-        begun.append(f"  {shlex.join(apply)}")
+        lines.append(f"  {shlex.join(apply)}")
     ((key, value),) = _labels(name).items()
     label = f"{key}={value}"
     return [
-        *begun,
+        *lines,
         f"  kubectl get pods --selector={label}",
         f"  kubectl logs --follow --tail=-1 --selector={label},batch.kubernetes.io/job-completion-index=0",
         f"  {shlex.join(['kubectl', 'delete', f'--filename={file}'])}",
@@ -99,16 +111,23 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
 
 
 def name_of(output: Path) -> str:
-    """A name that all objects of a command may have, after its folder: letters, digits and single dashes."""
+    """Return the name of all objects of a command, from the name of its folder: letters, digits, and single hyphens."""
     return f"suite-{re.sub(r'[^a-z0-9]+', '-', output.name.lower())}"[:NAME_LETTERS].rstrip("-")
 
 
 def documents(
     arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, folder: str
 ) -> list[dict[str, Any]]:
-    """The secret and the job; for a Job a Service too, by which pods find the first one: a JobSet makes its own.
+    """Return the Kubernetes objects of a command: the secret and the job.
 
-    `folder`: of the runs, below `launch.kubernetes.logs`.
+    A Job also needs a Service, through which the pods find the first pod. A JobSet creates this Service.
+
+    Args:
+        arguments: Arguments of the command.
+        launch: `launch.*` of the command.
+        need: Machines and devices of the command.
+        name: Name of the objects.
+        folder: Folder of the runs, below `launch.kubernetes.logs`.
     """
     secret = _object("v1", "Secret", name, stringData={"token": secrets.token_hex(16)})
     spec = {
@@ -120,23 +139,26 @@ def documents(
     }
     if launch.kubernetes.jobset:
         replicated = [{"name": "run", "template": {"spec": spec}}]
-        of_set = {"failurePolicy": {"maxRestarts": MAX_RESTARTS}, "replicatedJobs": replicated}
-        return [secret, _object("jobset.x-k8s.io/v1alpha2", "JobSet", name, spec=of_set)]
+        job_set = {"failurePolicy": {"maxRestarts": MAX_RESTARTS}, "replicatedJobs": replicated}
+        return [secret, _object("jobset.x-k8s.io/v1alpha2", "JobSet", name, spec=job_set)]
     headless = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": _labels(name)}
     return [secret, _object("v1", "Service", name, spec=headless), _object("batch/v1", "Job", name, spec=spec)]
 
 
 def _object(version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:
+    """Return a Kubernetes object with the labels of the command."""
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": _labels(name)}, **content}
 
 
 def _labels(name: str) -> dict[str, str]:
+    """Return the label that selects the objects of a command."""
     return {"app.kubernetes.io/instance": name}
 
 
 def _pod(arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, folder: str) -> dict[str, Any]:
-    places = {
-        kind: _place(kind, getattr(launch.kubernetes, kind))
+    """Return the specification of a pod. The arguments are those of `documents`."""
+    mount_paths = {
+        kind: _mount_path(kind, getattr(launch.kubernetes, kind))
         for kind in ("data", "logs")
         if getattr(launch.kubernetes, kind)
     }
@@ -146,48 +168,52 @@ def _pod(arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, 
     container = {
         "name": "suite",
         "image": launch.kubernetes.image,
-        "command": ["suite", "run", *_words(arguments, f"{places['logs']}/{folder}")],
+        "command": ["suite", "run", *_pod_arguments(arguments, f"{mount_paths['logs']}/{folder}")],
         "env": [
             {"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": index}}},
             {"name": "WORLD_SIZE", "value": str(need.nodes)},
             {"name": "MASTER_ADDR", "value": f"{first}.{name}"},
             {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": name, "key": "token"}}},
-            *([{"name": "SUITE_DATA_DIR", "value": places["data"]}] if "data" in places else []),
+            *([{"name": "SUITE_DATA_DIR", "value": mount_paths["data"]}] if "data" in mount_paths else []),
         ],
         "resources": {"limits": limits},
         "volumeMounts": [
             {"name": "shm", "mountPath": "/dev/shm"},
-            *({"name": kind, "mountPath": place} for kind, place in places.items()),
+            *({"name": kind, "mountPath": path} for kind, path in mount_paths.items()),
         ],
     }
     shm = {"name": "shm", "emptyDir": {"medium": "Memory"}}
-    apart = {"labelSelector": {"matchLabels": _labels(name)}, "topologyKey": "kubernetes.io/hostname"}
+    anti_affinity = {"labelSelector": {"matchLabels": _labels(name)}, "topologyKey": "kubernetes.io/hostname"}
     return {
         "restartPolicy": "Never",
         **({} if launch.kubernetes.jobset else {"subdomain": name}),
         "enableServiceLinks": False,  # a service called `master` would set MASTER_PORT
         "nodeSelector": dict(str(label).split("=", 1) for label in launch.kubernetes.node_selector),
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti_affinity]}},
         "securityContext": {"fsGroup": GROUP},
         "containers": [container],
-        "volumes": [shm, *(_volume(kind, getattr(launch.kubernetes, kind)) for kind in places)],
+        "volumes": [shm, *(_volume(kind, getattr(launch.kubernetes, kind)) for kind in mount_paths)],
     }
 
 
-def _place(kind: str, source: str) -> str:
-    """Where it stands in a pod: a folder of the node at its own path, a claim at the image's /data or /logs."""
+def _mount_path(kind: str, source: str) -> str:
+    """Return the path of a volume in a pod: that of the folder on the node, or the image's /data or /logs for a claim."""
     return source if source.startswith("/") else f"/{kind}"
 
 
 def _volume(kind: str, source: str) -> dict[str, Any]:
+    """Return the volume of a pod for a folder of the node or for a claim."""
     if source.startswith("/"):
         return {"name": kind, "hostPath": {"path": source, "type": "Directory"}}
     return {"name": kind, "persistentVolumeClaim": {"claimName": source}}
 
 
-def _words(arguments: Sequence[str], output: str) -> list[str]:
-    """Those of the command that hold in a pod too. What is there already is taken up: all pods may be started again."""
-    ours = {
+def _pod_arguments(arguments: Sequence[str], output: str) -> list[str]:
+    """Return the arguments of the command in a pod.
+
+    They contain `resume=true`, because all pods may be restarted.
+    """
+    replaced_keys = {
         "output",
         "resume",
         "dry_run",
@@ -196,20 +222,22 @@ def _words(arguments: Sequence[str], output: str) -> list[str]:
         "launch.by",
         *(f"launch.kubernetes.{key}" for key in KEYS),
     }
-    kept = [word for word in arguments if word.partition("=")[0] not in ours]
+    kept = [word for word in arguments if word.partition("=")[0] not in replaced_keys]
     waits = any(word.startswith("launch.wait_seconds=") for word in kept)
     wait = [] if waits else [f"launch.wait_seconds={WAIT_SECONDS}"]
     return [*kept, "launch=external", *wait, f"output={output}", "resume=true"]
 
 
 def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
-    """Raise ValueError, in one line, for what no cluster could run."""
+    """Raise ValueError, in a single line, for settings that no cluster can run."""
     if not _IMAGE.fullmatch(launch.kubernetes.image or ""):
-        given = f"launch.kubernetes.image={launch.kubernetes.image}" if launch.kubernetes.image else "launch=kubernetes"
-        raise ValueError(f"{given}: expected an image; set launch.kubernetes.image=NAME:TAG (docs/environments.md)")
+        setting = (
+            f"launch.kubernetes.image={launch.kubernetes.image}" if launch.kubernetes.image else "launch=kubernetes"
+        )
+        raise ValueError(f"{setting}: expected an image. Set launch.kubernetes.image=NAME:TAG (docs/environments.md)")
     if not launch.kubernetes.logs:
         raise ValueError(
-            "launch=kubernetes: logs inside a pod would be lost with the pod; set launch.kubernetes.logs=CLAIM, or "
+            "launch=kubernetes: logs inside a pod would be lost with the pod. Set launch.kubernetes.logs=CLAIM, or "
             "launch.kubernetes.logs=/FOLDER of every node"
         )
     for kind in ("data", "logs"):
@@ -217,37 +245,37 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
         if not _VOLUME.fullmatch(source or "unset"):
             raise ValueError(
                 f"launch.kubernetes.{kind}={source}: expected the name of a claim (lower-case letters, digits, - and .) or a "
-                f"folder of every node, without spaces; set launch.kubernetes.{kind}=CLAIM or launch.kubernetes.{kind}=/FOLDER"
+                f"folder of every node, without spaces. Set launch.kubernetes.{kind}=CLAIM or launch.kubernetes.{kind}=/FOLDER"
             )
     labels = launch.kubernetes.node_selector
     for label in labels if isinstance(labels, list) else [labels]:
         if not _LABEL.fullmatch(str(label)):
             raise ValueError(
-                f"launch.kubernetes.node_selector: {label} is not a label; set launch.kubernetes.node_selector=[KEY=VALUE]"
+                f"launch.kubernetes.node_selector: {label} is not a label. Set launch.kubernetes.node_selector=[KEY=VALUE]"
             )
-    for one in jobs:
-        config = replace(one.config, device="cuda") if needs_gpus(one.config) else one.config
+    for job in jobs:
+        config = replace(job.config, device="cuda") if needs_gpus(job.config) else job.config
         if (error := uneven(config.gpus, config.nodes)) is not None:
             raise error
         try:
             workload, framework = load_workload_and_framework(config)
             resolve_settings(config, workload, framework, (), lambda missing: None)
-        except UnsupportedError:  # a cell of a study says so
-            if one.cell is None:
+        except UnsupportedError:  # the study reports this for its cell
+            if job.cell is None:
                 raise
 
 
-def _submit(words: Sequence[str], file: Path) -> None:
-    """Raises ValueError with kubectl's own words; the file stays."""
+def _submit(argv: Sequence[str], file: Path) -> None:
+    """Run kubectl. Raises ValueError with kubectl's error message if it fails. The file is kept."""
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
         )
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        wrong = lines[-1] if done.returncode else ""
+        error = lines[-1] if done.returncode else ""
     except FileNotFoundError:
-        wrong = "kubectl is not installed here"
+        error = "kubectl is not installed here"
     except subprocess.TimeoutExpired:
-        wrong = f"kubectl does not answer within {ANSWER_SECONDS:g} s"
-    if wrong:
-        raise ValueError(f"launch=kubernetes: {wrong}; the job stands in {file}: type {shlex.join(words)}")
+        error = f"kubectl does not answer within {ANSWER_SECONDS:g} s"
+    if error:
+        raise ValueError(f"launch=kubernetes: {error}. The job is in {file}. Run: {shlex.join(argv)}")

@@ -1,4 +1,4 @@
-"""Which machines a command may take, and how an agent is started on each: srun, ssh, or what a package brings."""
+"""Selects the machines that a command may use, and starts an agent on each: with srun, ssh, or a launcher of a package."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from suite.launch.launcher import Launcher
 from workloads import files
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.@:-]*")
-NOT_THERE = 66  # EX_NOINPUT of sysexits.h
+NOT_THERE = 66
+"""Exit code if the suite or its Python is missing on a machine: EX_NOINPUT of sysexits.h."""
 
 
 def way(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> str:
-    """The name of a launcher, `local` or `external`: what `launch=auto` means here."""
+    """Return the name of the launcher, `local`, or `external`. `launch=auto` is resolved for this process."""
     if launch.by != "auto":
         return str(launch.by)
     if launch.hosts or launch.hostfile:
@@ -34,63 +35,69 @@ def way(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> str:
 
 
 def in_allocation(variables: Mapping[str, str] = os.environ) -> bool:
-    """Whether SLURM has given this process machines."""
+    """Check whether this process is in a SLURM allocation."""
     return bool(variables.get("SLURM_JOB_ID") and variables.get("SLURM_JOB_NODELIST"))
 
 
 def machine_names(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> list[str]:
-    """All machines that the launcher of a command may take, in order. Raises ValueError."""
+    """Return all machines that the launcher of a command may use, in order. Raises ValueError."""
     return launcher(way(launch, variables)).machines(launch, variables)
 
 
 def named(launch: LaunchConfig, variables: Mapping[str, str]) -> list[str]:
-    """Those of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
+    """Return the machines of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
     if launch.hosts and launch.hostfile:
-        raise ValueError("launch.hosts and launch.hostfile name machines both; type one of them")
-    given = launch.hosts or (_in_file(launch.hostfile) if launch.hostfile else [])
-    if not given:
-        raise ValueError(f"launch={launch.by}: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
-    names = expanded([str(item) for item in ([given] if isinstance(given, str) else given)])
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"launch: machine {twice} is named twice; name every machine once")
+        raise ValueError("launch.hosts and launch.hostfile are both set. Omit launch.hosts or launch.hostfile")
+    hosts = launch.hosts or (_in_file(launch.hostfile) if launch.hostfile else [])
+    if not hosts:
+        raise ValueError(f"launch={launch.by} needs machines. Set launch.hosts=[a,b] or launch.hostfile=FILE")
+    names = expanded([str(item) for item in ([hosts] if isinstance(hosts, str) else hosts)])
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise ValueError(f"launch: machine {duplicate} is listed twice. List each machine once")
     return names
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
-    """Host lists as SLURM writes them, `node[1-3,7]`, to names. Raises ValueError for one that is none."""
+    """Return the host names in lists in the format of SLURM, such as `node[1-3,7]`. Raises ValueError for an invalid list."""
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     try:
         names = [str(name) for text in texts for name in NodeSet(text)]
     except NodeSetException as error:
         raise ValueError(
-            f"{', '.join(texts)}: not a list of hosts ({error}); type for example node[1-4] or a,b"
+            f"{', '.join(texts)}: expected a list of hosts, for example node[1-4] or a,b ({error})"
         ) from None
-    strange = next((name for name in names if not _NAME.fullmatch(name)), None)
-    if strange is not None:  # `-oProxyCommand=…` would be an option of ssh
-        raise ValueError(f"{strange}: not a name of a host; allowed: letters, digits, and . _ - @ : after the first")
+    invalid = next((name for name in names if not _NAME.fullmatch(name)), None)
+    if invalid is not None:  # ssh would treat `-oProxyCommand=…` as an option
+        raise ValueError(
+            f"{invalid}: expected a host name. Allowed: letters, digits, _, and after the first character . - @ :"
+        )
     return names
 
 
 def _in_file(path: str) -> list[str]:
-    """The first word of each line, as hosts files of MPI have it (`name slots=8`). Raises ValueError."""
+    """Return the first word of each line of a hosts file in the format of MPI (`name slots=8`). Raises ValueError."""
     try:
         lines = files.read_text(expand_user(path)).splitlines()
     except OSError as error:
         raise ValueError(f"launch.hostfile={path}: {error.strerror}") from None
-    words = [line.partition("#")[0].split() for line in lines]
-    names = [line[0] for line in words if line]
+    fields = [line.partition("#")[0].split() for line in lines]
+    names = [line[0] for line in fields if line]
     if not names:
-        raise ValueError(f"launch.hostfile={path} names no machine; write one a line")
+        raise ValueError(f"launch.hostfile={path} names no machine. Write a machine on each line")
     return names
 
 
 def agent_argv(lease_seconds: float) -> list[str]:
     """Return the command that starts an agent, in the controller's Python and the controller's checkout."""
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
-    missing = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
-    no_python = shlex.quote(f"{sys.executable} is not there: install the suite at the same place on every machine")
+    missing = shlex.quote(
+        f"the suite is not in {PROJECT} on that machine. Install it in the same folder on all machines"
+    )
+    no_python = shlex.quote(
+        f"{sys.executable} is missing on that machine. Install the suite in the same folder on all machines"
+    )
     text = (
         f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {missing} >&2; exit {NOT_THERE}; }}; "
         f"[ -x {python} ] || {{ echo {no_python} >&2; exit {NOT_THERE}; }}; "
@@ -100,7 +107,10 @@ def agent_argv(lease_seconds: float) -> list[str]:
 
 
 def srun_argv(name: str, variables: Mapping[str, str] = os.environ) -> list[str]:
-    """A step of one task on one machine of the allocation, beside the step that this process may be of, with all its CPUs."""
+    """Return the srun command for a step with a single task on a machine of the allocation, with all CPUs of the machine.
+
+    The step may overlap with the step of this process.
+    """
     cpus = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", variables.get("SLURM_JOB_CPUS_PER_NODE", ""))]
     width = [f"--cpus-per-task={min(cpus)}"] if cpus else []
     return [
@@ -117,7 +127,11 @@ def srun_argv(name: str, variables: Mapping[str, str] = os.environ) -> list[str]
 
 
 def ssh_argv(name: str, wait_seconds: float) -> list[str]:
-    """No terminal: it would change bytes, and the agent ends with its input and its lease anyway. Nothing is asked for."""
+    """Return the ssh command for a machine, without a terminal and without prompts.
+
+    A terminal would change the bytes of the messages. The agent does not need it in order to end: it ends with its input or
+    its lease.
+    """
     options = ("BatchMode=yes", f"ConnectTimeout={max(1, int(wait_seconds) - 2)}")
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
 
@@ -125,7 +139,7 @@ def ssh_argv(name: str, wait_seconds: float) -> list[str]:
 SLURM = Launcher(
     "slurm",
     machines=lambda launch, variables: expanded([variables["SLURM_JOB_NODELIST"]]),
-    words=lambda name, launch, words: [*srun_argv(name), *words],
+    words=lambda name, launch, argv: [*srun_argv(name), *argv],
     ending=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
     has="the allocation has {}",
     more="allocate more: salloc -N{}",
@@ -133,39 +147,59 @@ SLURM = Launcher(
 SSH = Launcher(
     "ssh",
     machines=named,
-    words=lambda name, launch, words: [*ssh_argv(name, launch.wait_seconds), shlex.join(words)],
+    words=lambda name, launch, argv: [*ssh_argv(name, launch.wait_seconds), shlex.join(argv)],
     ending=lambda name, launch, facts: [*ssh_argv(name, launch.wait_seconds), f"kill -KILL {int(facts['pid'])}"],
 )
 
 
 def launcher(name: str) -> Launcher:
-    """The launcher called `name`, which may be a package's. Raises ValueError with the allowed names."""
-    return next((own for own in (SLURM, SSH) if own.name == name), None) or registry.load_launcher(name)
+    """Return the launcher called `name`, which a package may define. Raises ValueError with the allowed names."""
+    return next((builtin for builtin in (SLURM, SSH) if builtin.name == name), None) or registry.load_launcher(name)
 
 
 def started(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
-    """The link to an agent that starts now on a machine. Raises ValueError where what starts it is not here."""
-    found = launcher(by)
-    words = found.words(name, launch, agent_argv(launch.lease_seconds))
-    return connect_agent(name, words, launch, lambda facts: found.ending(name, launch, facts))
+    """Start an agent on a machine, and return the connection to it.
+
+    Args:
+        name: Name of the machine.
+        by: Name of the launcher.
+        launch: `launch.*` of the command.
+
+    Raises:
+        ValueError: The launcher is unknown, or its program is not installed here.
+    """
+    selected = launcher(by)
+    argv = selected.words(name, launch, agent_argv(launch.lease_seconds))
+    return connect_agent(name, argv, launch, lambda facts: selected.ending(name, launch, facts))
 
 
 def connect_agent(
-    name: str, words: Sequence[str], launch: LaunchConfig, ending: Callable[[Message], list[str]] = lambda facts: []
+    name: str, argv: Sequence[str], launch: LaunchConfig, ending: Callable[[Message], list[str]] = lambda facts: []
 ) -> AgentConnection:
-    """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
-    errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the line has ended
+    """Run a command that starts an agent, and return the connection to the agent.
+
+    Args:
+        name: Name of the machine.
+        argv: The command. Its standard input and output are the connection.
+        launch: `launch.*` of the command.
+        ending: Returns, from the facts of the agent, the command that kills the agent from outside. Empty if it cannot be
+            killed.
+
+    Raises:
+        ValueError: The program is not installed here.
+    """
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the connection has ended
     try:
         process = subprocess.Popen(
-            words,
+            argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C is the controller's
+            start_new_session=True,  # Ctrl-C is handled by the controller
             preexec_fn=die_with_parent,
         )
     except FileNotFoundError:
-        raise ValueError(f"{words[0]} is not installed here; install it, or type another launch=…") from None
+        raise ValueError(f"{argv[0]} is not installed here. Install it, or set a different launch=…") from None
     assert process.stdin is not None
     assert process.stdout is not None
     wire = MessageStream(process.stdout, process.stdin)
@@ -174,5 +208,5 @@ def connect_agent(
         wire,
         launch.lease_seconds,
         launch.wait_seconds,
-        Client(process, Path(words[0]).name, ending, errors),
+        Client(process, Path(argv[0]).name, ending, errors),
     )

@@ -1,4 +1,4 @@
-"""A machine with an agent: commands go to the agent, and its messages answer the controller's questions."""
+"""Controls a machine through its agent, and copies the files of the run from it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,25 @@ from suite.launch.worker_env import inherited_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
-"""Beginnings of the variables that a user sets for workers where the command is typed, beside those of `tuning_variables`. All
-others are the machine's own."""
+"""Prefixes of the environment variables that workers get from the controller, in addition to those of `tuning_variables`.
+The remaining variables come from the machine of the worker."""
 BEGIN_SECONDS = 60.0
+"""Time limit for the answers at the start of a run."""
 PIECE_BYTES = 4 << 20
+"""Size of the pieces in which files are sent to a machine."""
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
-"""Of which ENDING_SECONDS are taken by containers alone."""
+"""Time limit for the end of a run on a machine. Only containers need the ENDING_SECONDS in it."""
 TELEMETRY_PROCESS = "telemetry"
 """Name of the process that samples the machine."""
 OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{TELEMETRY_PROCESS}.log")
+"""Files that describe the machine. They are stored in the folder of the machine."""
 _FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
 _OURS = (RUN_FILE, STATUS_FILE)
-"""Files of a run's folder that the controller alone writes."""
+"""Files in the folder of a run that only the controller writes."""
 
 
 def carried_variables() -> dict[str, str]:
-    """Return the environment variables of this process that workers on other machines get."""
+    """Return the environment variables of this process that workers on remote machines get."""
     carried = (*CARRIED, *tuning_variables())
     return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(carried)}
 
@@ -53,7 +56,7 @@ def own_variables() -> dict[str, str]:
 
 
 class RemoteCommand:
-    """A command on another machine (`Started`)."""
+    """A command on a remote machine (`Started`)."""
 
     def __init__(self, machine: RemoteHost, name: str) -> None:
         self._machine, self._name = machine, name
@@ -66,7 +69,9 @@ class RemoteCommand:
 class RemoteHost:
     """A machine with an agent (`HostControl`). The agent copies what appears in its folder of the run to this machine."""
 
-    def __init__(self, link: AgentConnection, host: Host, environment: Environment, folder: Path, own: Path) -> None:
+    def __init__(
+        self, link: AgentConnection, host: Host, environment: Environment, folder: Path, records: Path
+    ) -> None:
         """Begin a run on the machine.
 
         Args:
@@ -74,9 +79,13 @@ class RemoteHost:
             host: The machine.
             environment: Environment of the workers.
             folder: Folder of the run on the controller's machine.
-            own: Folder for telemetry and topology of the machine.
+            records: Folder for telemetry and topology of the machine.
+
+        Raises:
+            ConnectionLost: The agent does not respond.
+            ValueError: The agent cannot create its folder or a file of the run.
         """
-        self.link, self.host, self._copy, self._own = link, host, folder, own
+        self.link, self.host, self._copy, self._records = link, host, folder, records
         self.exits: dict[str, int] = {}
         self.full_disk = ""
         self._gone: set[int] = set()
@@ -85,7 +94,7 @@ class RemoteHost:
         self._ending: int | None = None
         link.tell = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        watches = not environment.argv_prefix  # ids inside a container are not the machine's
+        watches = not environment.argv_prefix  # process ids inside a container are not valid on the machine
         begun = link.call("begin", BEGIN_SECONDS, run=run, watches_pids=watches)
         self.folder = Path(begun["folder"])
         for path in sorted([*folder.glob("*.npy"), *checkpoints.found(folder)]):
@@ -102,14 +111,14 @@ class RemoteHost:
 
     def _watch_machine(self, device: str) -> None:
         """Start the process that records telemetry and topology."""
-        words = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
+        argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call("start", name=TELEMETRY_PROCESS, arguments=words, variables=own_variables())
+            self.link.call("start", name=TELEMETRY_PROCESS, arguments=argv, variables=own_variables())
 
     def ports(self) -> list[int]:
         ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
-        own = [] if self.link.port is None else [self.link.port]
-        return [*own, *map(int, ports)][: len(ports)]
+        first = [] if self.link.port is None else [self.link.port]
+        return [*first, *map(int, ports)][: len(ports)]
 
     def start(
         self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
@@ -146,14 +155,14 @@ class RemoteHost:
         return self.link.failure()
 
     def flush_events(self) -> None:
-        """Send a request that the agent answers after a check of its processes. Without an answer, the machine is lost."""
+        """Send a request that the agent answers after it has checked its processes. Without an answer, the machine is lost."""
         try:
             self.link.call("ping", seconds=2 * self.link.lease_seconds)
         except ConnectionLost:
             self.link.failure()
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """Ask the agent to end everything. A lost machine does so by itself, at the latest when the connection is closed."""
+        """Request that the agent end all processes. The agent of a lost machine does this when the connection is closed."""
         if self.link.failure() is None:
             self._ending = self.link.ask("finish", ending=list(ending))
         else:
@@ -181,6 +190,7 @@ class RemoteHost:
             self._exhausts = f"machine {self.host.name}: {message['exhausts']}"
 
     def _write(self, message: Message) -> None:
+        """Write a part of a file of the machine into the folder of the run, or into the folder of the machine."""
         name: Any = message["file"]
         if not isinstance(name, str) or not _FILE.fullmatch(name) or name in _OURS:
             return
@@ -188,8 +198,8 @@ class RemoteHost:
             write_atomically(self._copy / name, message["whole"])
             return
         if name == f"{TELEMETRY_PROCESS}.log" and not message["data"]:
-            return  # nothing went wrong
-        folder = self._own if name in OF_MACHINE else self._copy
+            return  # an empty log of the telemetry process is not copied
+        folder = self._records if name in OF_MACHINE else self._copy
         folder.mkdir(exist_ok=True)
         descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:

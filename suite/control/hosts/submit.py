@@ -1,4 +1,4 @@
-"""`launch=slurm` outside an allocation: the same command as one job of sbatch."""
+"""Submits a command with `launch=slurm` outside an allocation as a job of sbatch."""
 
 from __future__ import annotations
 
@@ -15,35 +15,47 @@ from suite.common.run_config import RunConfig
 
 
 def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path) -> list[str]:
-    """Submit; returns what to print: the job, and how to follow it. Raises ValueError with sbatch's own words.
+    """Submit a command to SLURM.
 
-    A job that SLURM starts again, after a preemption or a lost machine, goes on with what is missing in `output`.
+    If SLURM restarts the job after a preemption or the loss of a machine, the job runs only the runs that are missing in
+    `output`.
+
+    Args:
+        arguments: Arguments of the command.
+        configs: Configuration of each job.
+        output: Folder of the runs.
+
+    Returns:
+        Lines to print: the id of the job, and the commands that follow or cancel it.
+
+    Raises:
+        ValueError: sbatch is missing or failed. The message then contains the error of sbatch.
     """
-    made_folders = [folder for folder in (output, *output.parents) if not folder.exists()]
+    created_folders = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
-    log, own, wrong = output / "slurm-%j.log", map(str, configs[0].launch.slurm.sbatch), ""
-    words = ["sbatch", "--parsable", *_asked_for(configs), f"--output={log}", *own]
+    log, user_options, error = output / "slurm-%j.log", map(str, configs[0].launch.slurm.sbatch), ""
+    argv = ["sbatch", "--parsable", *_resource_options(configs), f"--output={log}", *user_options]
     try:
-        done = subprocess.run(words, input=script(arguments, output), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, input=script(arguments, output), capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            wrong = f"{lines[-1]}; the words for it are those of launch.slurm.sbatch=[…]"
+            error = f"{lines[-1]}. Set options of sbatch with launch.slurm.sbatch=[…]"
     except FileNotFoundError:
-        wrong = "sbatch is not installed here, and there is no allocation (salloc)"
+        error = "sbatch is not installed here, and there is no allocation (salloc)"
     except subprocess.TimeoutExpired:
-        wrong = "sbatch does not answer within 60 s"
-    if wrong:
-        for folder in made_folders:
+        error = "sbatch does not answer within 60 s"
+    if error:
+        for folder in created_folders:
             folder.rmdir()
-        raise ValueError(f"launch=slurm: {wrong}")
+        raise ValueError(f"launch=slurm: {error}")
     number = done.stdout.strip().partition(";")[0]
-    followed = str(log).replace("%j", number)
-    follow = [f"  squeue -j {number}", f"  tail -F {followed}", f"  scancel {number}"]
-    return [f"submitted as job {number}; it writes to {followed}", *follow]
+    log_path = str(log).replace("%j", number)
+    follow = [f"  squeue -j {number}", f"  tail -F {log_path}", f"  scancel {number}"]
+    return [f"submitted as job {number}. It writes to {log_path}", *follow]
 
 
 def script(arguments: Sequence[str], output: Path) -> str:
-    """What the job runs on its first machine. `exec`: signals reach the controller itself."""
+    """Return the script that the job runs on its first machine. Because of `exec`, the controller receives the signals."""
     kept = [
         word
         for word in arguments
@@ -53,40 +65,40 @@ def script(arguments: Sequence[str], output: Path) -> str:
     return f"#!/bin/sh\ncd {shlex.quote(os.getcwd())} || exit 1\nexec {shlex.join(command)}\n"
 
 
-def _asked_for(configs: Sequence[RunConfig]) -> list[str]:
-    """`launch.slurm.sbatch` comes after it and wins."""
+def _resource_options(configs: Sequence[RunConfig]) -> list[str]:
+    """Return the options of sbatch for the resources. `launch.slurm.sbatch` follows them, and takes precedence."""
     need = need_of(configs)
-    words = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
+    options = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
     if any(config.checkpoint.when != "off" for config in configs):
-        words.append("--requeue")  # it goes on from there
+        options.append("--requeue")  # the job resumes from its checkpoints
     if need.gpus:
-        return [*words, f"--gpus-per-node={need.devices}"]
-    return [*words, f"--cpus-per-task={need.cores}" if need.cores else "--exclusive"]
+        return [*options, f"--gpus-per-node={need.devices}"]
+    return [*options, f"--cpus-per-task={need.cores}" if need.cores else "--exclusive"]
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a command needs of a scheduler."""
+    """Resources that a command requests from a scheduler."""
 
     nodes: int
-    """Machines, of the largest job."""
+    """Machines of the largest job."""
     devices: int
-    """Of each machine, of the job that needs the most there."""
+    """Devices per machine, of the job that needs the most."""
     gpus: bool
     """Whether devices are GPUs."""
     cores: int
-    """That the devices of a machine take; 0: all of them, or they are GPUs."""
+    """Cores per machine for the devices. 0: all cores, or the devices are GPUs."""
 
 
 def need_of(configs: Sequence[RunConfig]) -> Need:
-    """What all jobs of a command can run on."""
-    each = max(config.gpus // config.nodes for config in configs)
+    """Return the resources on which every job of a command can run."""
+    devices = max(config.gpus // config.nodes for config in configs)
     gpus = any(config.device == "cuda" or needs_gpus(config) for config in configs)
     cores = [config.cpu.cores_per_device for config in configs]
-    most = 0 if gpus or "all" in cores else each * max(map(int, cores))
-    return Need(max(config.nodes for config in configs), each, gpus, most)
+    cores_per_node = 0 if gpus or "all" in cores else devices * max(map(int, cores))
+    return Need(max(config.nodes for config in configs), devices, gpus, cores_per_node)
 
 
 def needs_gpus(config: RunConfig) -> bool:
-    """Whether `device=auto` means GPUs, wherever it runs."""
+    """Check whether `device=auto` selects GPUs on all machines."""
     return bool(config.device == "auto" and config.profile.name == "reference")

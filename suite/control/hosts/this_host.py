@@ -1,4 +1,4 @@
-"""The controller's own machine, which needs no agent."""
+"""Controls the controller's machine, which needs no agent."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from suite.worker.heartbeat import STACK_SIGNAL
 
 
 class ThisHost:
-    """The controller's machine (`HostControl`). Workers write into the run's folder themselves."""
+    """Controls the controller's machine (`HostControl`). Workers write directly into the folder of the run."""
 
     full_disk = ""
-    """Always empty: the supervisor checks the disks of this machine itself."""
+    """Always empty, because the supervisor checks the disks of this machine."""
 
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
         self._shows_processes = host.is_here and not environment.argv_prefix
-        """Whether the ids of workers are ids on this machine: not in a container, and not on a machine of the same name."""
+        """Whether the process ids of workers are valid here. False in a container, or if the host has a different name."""
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
         self._ending: list[str] = []
@@ -76,18 +76,18 @@ class ThisHost:
         return None
 
     def flush_events(self) -> None:
-        """Nothing to wait for: the controller sees its own machine directly."""
+        """Do nothing, because the controller observes this machine directly."""
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         self._pids, self._ending = list(pids), list(ending)
 
     def wait(self) -> None:
         started = [child.pid for child in self._children if child.poll() is None]
-        known = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]
-        processes.end_trees([*started, *known])
+        workers = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]
+        processes.end_trees([*started, *workers])
         children.run_ending(self._ending)
         for child in self._children:
-            child.poll()  # reap
+            child.poll()  # reaps the process
         if self._network is not None:
             self._network.close()
         if self._scratch is not None:

@@ -80,13 +80,13 @@ def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
 
 LEADS = {"peer": "10.0.0.1", "address": "10.0.0.2", "interface": "eth0"}
 BAD = {
-    "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {}, "machine a: its name leads to 127.0.1.1 on b, which is"),
+    "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {}, "machine a: its name resolves to 127.0.1.1 on b, which is"),
     "elsewhere": (route("10.0.0.2", "eth0", "9.9.9.9"), {},
-     "machine a: b reaches it as 9.9.9.9, which none of its interfaces"),
-    "same machine": (route("10.0.0.1", "eth0"), {"name": "a"}, "launch: a, b are one machine, which calls itself a"),
+     "machine a: b connects to 9.9.9.9, but no interface of a has this address"),
+    "same machine": (route("10.0.0.1", "eth0"), {"name": "a"}, "launch: a, b are the same machine with the host name a"),
     "version": (route("10.0.0.2", "eth0"), {"suite": "0.0.9"}, "machine b has version 0.0.9 of the suite"),
     "no route": ({"route": {"error": "Name or service not known"}}, {},
-     "b: Name or service not known: a is not known there"),
+     "b: Name or service not known: the host name a cannot be resolved there"),
 }  # fmt: skip
 
 
@@ -129,19 +129,21 @@ def file_of(content):
     [
         (asked(), None),
         (asked({**HERE, "torch": "2.1"}),
-         "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch"),
-        (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not answer there: sh: nothing"),
+         "machine b: environment torch: torch is 2.1 there and 2.0 on this machine. "
+         "To make them equal, run: suite env create torch"),
+        (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not work there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
         (asked(output="hello"), "machine b: environment torch does not answer as a Python does: 'hello'"),
         (asked(variables={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
         (asked(variables={"XLA_FLAGS": "--b"}),
-         "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, and here XLA_FLAGS=--a; "
-         "set it alike on all machines"),
+         "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, XLA_FLAGS=--a on this machine. "
+         "Set the same value on all machines"),
         (asked(variables={}),
-         "machine b: environment variable XLA_FLAGS: not set there, and here XLA_FLAGS=--a; set it alike on all machines"),
+         "machine b: environment variable XLA_FLAGS: not set there, XLA_FLAGS=--a on this machine. "
+         "Set the same value on all machines"),
         (asked(variables={**TUNED, "TF_ENABLE_ONEDNN_OPTS": "0"}),
-         "machine b: environment variable TF_ENABLE_ONEDNN_OPTS: TF_ENABLE_ONEDNN_OPTS=0 there, and here not set; "
-         "set it alike on all machines"),
+         "machine b: environment variable TF_ENABLE_ONEDNN_OPTS: TF_ENABLE_ONEDNN_OPTS=0 there, not set on this machine. "
+         "Set the same value on all machines"),
     ],
 )  # fmt: skip
 def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
@@ -154,7 +156,7 @@ def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhe
 def test_locks_are_the_same_everywhere(digests):
     markers = [digest and json.dumps({"digest": digest}) for digest in digests]
     links = [FakeLink(name, {}, {"read": file_of(marker)}) for name, marker in zip("ab", markers, strict=True)]
-    said = "environment torch was not made from the same lock on a, b"
+    said = "environment torch was not created from the same lock on a, b"
     with nullcontext() if digests[0] == digests[1] else pytest.raises(ValueError, match=said):
         host_checks.check_same_lock(links, TORCH)
 
@@ -164,7 +166,7 @@ def test_locks_are_the_same_everywhere(digests):
     [
         ('{"fingerprint": "x", "source": "there"}', None),
         (None, "machine a: data set ncf-demo is not in "),
-        ('{"fingerprint": "y"}', r"machine a: data set ncf-demo in .* is not the one of this machine"),
+        ('{"fingerprint": "y"}', r"machine a: data set ncf-demo in .* differs from the data set of this machine"),
     ],
 )
 def test_data_are_the_same_everywhere(tmp_path, manifest, said):

@@ -61,7 +61,7 @@ def test_strangers_do_not_end_the_wait_for_machines(hurry):
     assert not told
     hurry()
     thread.join(240)
-    assert str(told[0]).startswith("nodes=2: 1 machine(s) came within 300 s")
+    assert str(told[0]).startswith("nodes=2: 1 machine(s), including this machine, connected within 300 s")
 
 
 @pytest.mark.parametrize("line", [b'{"proof":"\xc3\xa9"}', b"[" * 4000])
@@ -77,7 +77,7 @@ def test_a_stranger_in_the_place_of_the_first_process(line):
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(ValueError, match=r"knows another SUITE_LAUNCH_TOKEN|does not speak as the first process"):
+        with pytest.raises(ValueError, match=r"has a different SUITE_LAUNCH_TOKEN|does not answer as rank 0"):
             external._serve(LAUNCH, Rank(1, 0, 2, "mpirun"), ("127.0.0.1", listener.getsockname()[1]), "secret")
         thread.join(5)
 
@@ -113,7 +113,7 @@ def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
         return not thread.is_alive()
 
     wait_until("the wait's end", over)
-    assert str(told[0]).startswith("nodes=2: 1 machine(s) came")
+    assert str(told[0]).startswith("nodes=2: 1 machine(s), including this machine, connected")
     for stranger in strangers:
         stranger.close()
 
@@ -127,7 +127,7 @@ def test_an_agent_comes_through_beside_silent_strangers():
     for stranger in strangers:
         stranger.close()
     thread.join(240)
-    assert "machine other is lost: its agent closed the line" in str(told[0]), "it was taken, and went"
+    assert "machine other is lost: its agent closed the connection" in str(told[0]), "it was taken, and went"
 
 
 def test_a_proof_is_good_for_one_connection_and_one_rank(hurry):
@@ -139,7 +139,7 @@ def test_a_proof_is_good_for_one_connection_and_one_rank(hurry):
     assert shaken(port, rank=2, proof=proof)[0] == {"refused": "token"}, "a replay"
     hurry()
     thread.join(240)
-    assert str(told[0]).startswith("nodes=3: 2 machine(s) came")
+    assert str(told[0]).startswith("nodes=3: 2 machine(s), including this machine, connected")
 
 
 def test_only_the_interface_to_the_machines_is_listened_on():

@@ -104,15 +104,15 @@ IMAGE, LOGS = f"{K}.image=a", f"{K}.logs=a"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((LOGS,), f"launch=kubernetes: expected an image; set {K}.image=NAME:TAG"),
-        ((f"{K}.image='a b'", LOGS), f"{K}.image=a b: expected an image; set {K}.image=NAME:TAG"),
-        ((IMAGE,), f"launch=kubernetes: logs inside a pod would be lost with the pod; set {K}.logs=CLAIM"),
+        ((LOGS,), f"launch=kubernetes: expected an image. Set {K}.image=NAME:TAG"),
+        ((f"{K}.image='a b'", LOGS), f"{K}.image=a b: expected an image. Set {K}.image=NAME:TAG"),
+        ((IMAGE,), f"launch=kubernetes: logs inside a pod would be lost with the pod. Set {K}.logs=CLAIM"),
         ((IMAGE, f"{K}.logs=a/b"), f"{K}.logs=a/b: expected the name of a claim"),
         ((IMAGE, LOGS, f"{K}.data=/a:/b"), f"{K}.data=/a:/b: expected the name of a claim"),
-        ((IMAGE, LOGS, f"{K}.node_selector=[h100]"), f"{K}.node_selector: h100 is not a label; set"),
+        ((IMAGE, LOGS, f"{K}.node_selector=[h100]"), f"{K}.node_selector: h100 is not a label. Set"),
         ((IMAGE, LOGS, "gpus=3", "nodes=2"), "nodes=2 gpus=3: every machine has the same number"),
         ((IMAGE, LOGS, "precision=tf32", "device=cpu"), "precision=tf32: GPUs alone have it"),
-        (("launch=ssh", "launch.hosts=[a]", IMAGE), f"{IMAGE}: launch.by is ssh; set launch=kubernetes"),
+        (("launch=ssh", "launch.hosts=[a]", IMAGE), f"{IMAGE}: launch.by is ssh. Set launch=kubernetes"),
         ((IMAGE, LOGS, f"{K}.submit=true"), "launch=kubernetes: kubectl is not installed here"),
     ],
 )
@@ -140,11 +140,11 @@ def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
     assert (tmp_path / "asked").read_text() == f"apply --filename={file}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600, "it holds a secret"
     if refusal:
-        assert f"launch=kubernetes: {refusal}; the job stands in {file}: type kubectl apply" in done.stderr
+        assert f"launch=kubernetes: {refusal}. The job is in {file}. Run: kubectl apply" in done.stderr
     else:
-        assert "submitted as suite-out; it writes to out in launch.kubernetes.logs=/raid/logs" in done.stdout
+        assert "submitted as suite-out. It writes to out in launch.kubernetes.logs=/raid/logs" in done.stdout
         assert f"kubectl delete {shlex.quote(f'--filename={file}')}" in done.stdout
     text = file.read_text()
     done = run_suite_here(tmp_path, *words, **path, exits=2)
-    assert f"{file} is there already, and may be edited" in done.stderr
+    assert f"{file} exists and may have been edited" in done.stderr
     assert file.read_text() == text

@@ -83,13 +83,13 @@ def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE"),
-        ({"hosts": ["a", "b", "a"]}, "launch: machine a is named twice"),
-        ({"hosts": ["a[1-"]}, "a[1-: not a list of hosts"),
-        *(({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: not a name of a host") for one in ("touch x", "id")),
+        ({}, "launch=ssh needs machines. Set launch.hosts=[a,b] or launch.hostfile=FILE"),
+        ({"hosts": ["a", "b", "a"]}, "launch: machine a is listed twice"),
+        ({"hosts": ["a[1-"]}, "a[1-: expected a list of hosts"),
+        *(({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: expected a host name") for one in ("touch x", "id")),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
         ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null: no regular file"),
-        ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile name machines both"),
+        ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile are both set"),
     ],
 )
 def test_machines_that_cannot_be_read(changes, said):
@@ -110,7 +110,7 @@ def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):
     done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", toy=True, exits=0)
     assert "target reached" in done.stdout
     done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", "nodes=2", "gpus=2", toy=True, exits=2)
-    assert "nodes=2: 1 named (a); type nodes=1 or less, or name more in launch.hosts" in done.stderr
+    assert "nodes=2: 1 named (a). Set nodes=1 or less, or name more in launch.hosts" in done.stderr
 
 
 LOCAL = (*NCF, "launch.by=local")
@@ -132,9 +132,9 @@ def test_one_machine_needs_no_agents(jobs, variables):
 @pytest.mark.parametrize(
     ("jobs", "variables", "said"),
     [
-        ([(*NCF, "gpus=4", "nodes=4")], ALLOCATION, "has 3 (node1, node2, node4); type nodes=3 or less"),
-        ([(*LOCAL, "gpus=2", "nodes=2")], {}, "nodes=2: launch=local is this machine alone"),
-        ([(*NCF, "launch.by=slurm"), (*NCF, "launch.by=ssh")], {}, "launch: one value of each of its keys"),
+        ([(*NCF, "gpus=4", "nodes=4")], ALLOCATION, "has 3 (node1, node2, node4). Set nodes=3 or less"),
+        ([(*LOCAL, "gpus=2", "nodes=2")], {}, "nodes=2: launch=local uses only this machine"),
+        ([(*NCF, "launch.by=slurm"), (*NCF, "launch.by=ssh")], {}, "launch: the jobs of a command must have the same"),
     ],
 )
 def test_machines_that_cannot_be_had(jobs, variables, said):
@@ -169,9 +169,9 @@ PALS = {"PMI_RANK": "1", "PMI_SIZE": "4", "PALS_RANKID": "1", "PALS_LOCAL_RANKID
 def test_every_mpi_launcher_is_recognized(launcher, variables):
     rank = rank_here(variables)
     assert (rank.number, rank.local, rank.count, rank.source) == (1, 1, 4, launcher)
-    with pytest.raises(ValueError, match=f"^this is process 1 of 4 that {launcher} started; type launch=external"):
+    with pytest.raises(ValueError, match=rf"^this is process 1 of 4 that {launcher} started\. Set launch=external"):
         refuse_ranks(variables)
-    with pytest.raises(ValueError, match="needs a secret of all processes"):
+    with pytest.raises(ValueError, match="needs a secret that all processes share"):
         external_process(replace(LAUNCH, by="external"), variables)
 
 
@@ -185,7 +185,7 @@ def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count(
     )
     with pytest.raises(ValueError, match=r"^launch: MVAPICH and MPICH .*PMI_RANK=1"):
         rank_here({**mpich, **MPI_LAUNCHERS["MVAPICH"], "MV2_COMM_WORLD_RANK": "2"})
-    with pytest.raises(ValueError, match=r"^launch: PMI_RANK=9: a whole number from 0 to 3"):
+    with pytest.raises(ValueError, match=r"^launch: PMI_RANK=9: expected an integer from 0 to 3"):
         rank_here({**mpich, "PMI_RANK": "9"})
     assert rank_here({"PMI_RANK": "1"}) is None
 
@@ -196,17 +196,17 @@ LONG = "a" * 300
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"RANK": "x"}, "RANK=x: a whole number from 0 to 1 is needed"),
-        ({"RANK": "-1"}, "RANK=-1: a whole number from 0 to 1"),
-        ({"RANK": "2"}, "RANK=2: a whole number from 0 to 1"),
-        ({"LOCAL_RANK": "-1"}, "LOCAL_RANK=-1: a whole number from 0 to 1"),
-        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0: a whole number from 1"),
-        ({"WORLD_SIZE": "9" * 20}, "WORLD_SIZE=9{20}: a whole number from 1"),
-        ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999: a whole number from 1 to 65535"),
-        ({"MASTER_PORT": "abc"}, "MASTER_PORT=abc: a whole number from 1 to 65535"),
-        ({"MASTER_ADDR": LONG}, "MASTER_ADDR=aaaa.*: a name or an address of at most 253 characters"),
+        ({"RANK": "x"}, "RANK=x: expected an integer from 0 to 1"),
+        ({"RANK": "-1"}, "RANK=-1: expected an integer from 0 to 1"),
+        ({"RANK": "2"}, "RANK=2: expected an integer from 0 to 1"),
+        ({"LOCAL_RANK": "-1"}, "LOCAL_RANK=-1: expected an integer from 0 to 1"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0: expected an integer from 1"),
+        ({"WORLD_SIZE": "9" * 20}, "WORLD_SIZE=9{20}: expected an integer from 1"),
+        ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999: expected an integer from 1 to 65535"),
+        ({"MASTER_PORT": "abc"}, "MASTER_PORT=abc: expected an integer from 1 to 65535"),
+        ({"MASTER_ADDR": LONG}, "MASTER_ADDR=aaaa.*: expected a host name or an IP address of at most 253 characters"),
         ({"MASTER_ADDR": f"{LONG[:64]}.org", "RANK": "1"}, "MASTER_ADDR=aaaa"),
-        ({"MASTER_ADDR": "a b", "RANK": "1"}, "MASTER_ADDR=a b: a name"),
+        ({"MASTER_ADDR": "a b", "RANK": "1"}, "MASTER_ADDR=a b: expected a host name"),
     ],
 )
 def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
@@ -219,9 +219,9 @@ def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
 @pytest.mark.parametrize("around", [{}, ALLOCATION])
 def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
     configs = [composed("workload=ncf", "profile=demo", f"launch.by={launch}", "launch.hosts=[a]")]
-    with pytest.raises(ValueError, match=r"^this is process 1 of 2 that SLURM started; type launch=external"):
+    with pytest.raises(ValueError, match=r"^this is process 1 of 2 that SLURM started\. Set launch=external"):
         external_process_of(configs, {**around, **STEP})
-    with pytest.raises(ValueError, match=r"^launch: RANK=-1: a whole number from 0 to 1"):
+    with pytest.raises(ValueError, match=r"^launch: RANK=-1: expected an integer from 0 to 1"):
         external_process_of(configs, {**around, "RANK": "-1", "WORLD_SIZE": "2"})
     refuse_ranks({**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"})
 
@@ -229,9 +229,9 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, "launch=external: no variable says which process this is"),
-        (STEP, "launch=external needs a secret of all processes; type: export SUITE_LAUNCH_TOKEN="),
-        ({**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"}, "set MASTER_ADDR to its machine's address"),
+        ({}, "launch=external: no environment variable contains the rank of this process"),
+        (STEP, "launch=external needs a secret that all processes share. Run: export SUITE_LAUNCH_TOKEN="),
+        ({**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"}, "Set MASTER_ADDR to the address of its machine"),
     ],
 )
 def test_an_external_launcher_that_says_too_little(variables, said):
