@@ -8,8 +8,19 @@ from collections.abc import Mapping, Sequence
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 NULL_DEVICE = "null device"
 """Part of the name of a GPU that does not compute (tests/gpu_paths), and label of its runs, whose figures are meaningless."""
-REMEDY_SEPARATOR = "; "
-"""Separates the problem from the remedy in error messages. `suite.preflight.gpus` splits the messages of this module at it."""
+
+
+class UnusableGpuError(ValueError):
+    """A selected GPU cannot be used.
+
+    Args:
+        problem: The GPU, and the reason.
+        remedy: What to set.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}")
+        self.problem, self.remedy = problem, remedy
 
 
 def chosen(uuids: Mapping[int, str]) -> list[int]:
@@ -22,7 +33,7 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
         uuids: UUID of each device, by index.
 
     Raises:
-        ValueError: An entry is a part of a device (MIG), which the suite does not support.
+        UnusableGpuError: An entry is a part of a device (MIG), which the suite does not support.
     """
     visible = os.environ.get(VARIABLE)
     if visible is None:
@@ -30,9 +41,9 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
     numbers: list[int] = []
     for entry in map(str.strip, visible.split(",")):
         if entry.startswith("MIG-"):
-            raise ValueError(
-                f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported{REMEDY_SEPARATOR}"
-                f"export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set device=cpu"
+            raise UnusableGpuError(
+                f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported",
+                f"export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set device=cpu",
             )
         if entry.isdecimal():
             matching = [int(entry)] if int(entry) in uuids else []
@@ -47,7 +58,7 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
 IN_PARTS = "is partitioned with MIG, which is not supported"
 
 
-def no_answer(number: int, numbers: Sequence[int], why: str) -> ValueError:
+def no_answer(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
     """Return the error for a device that does not answer, because it is lost or the driver does not find it.
 
     Args:
@@ -58,7 +69,7 @@ def no_answer(number: int, numbers: Sequence[int], why: str) -> ValueError:
     return unusable(number, numbers, f"does not answer ({why})")
 
 
-def unusable(number: int, numbers: Sequence[int], why: str) -> ValueError:
+def unusable(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
     """Return the error for a device that cannot be used, with the settings that avoid the device.
 
     Args:
@@ -68,4 +79,4 @@ def unusable(number: int, numbers: Sequence[int], why: str) -> ValueError:
     """
     remaining = ",".join(str(index) for index in numbers if index != number)
     leave_out = f"export {VARIABLE}={remaining} to leave it out, or " if remaining else ""
-    return ValueError(f"GPU {number} {why}{REMEDY_SEPARATOR}{leave_out}set device=cpu to run without GPUs")
+    return UnusableGpuError(f"GPU {number} {why}", f"{leave_out}set device=cpu to run without GPUs")
