@@ -132,7 +132,7 @@ def file_of(content):
          "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch"),
         (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not answer there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
-        (asked(output="hello"), "machine b: environment torch does not answer as a Python does: 'hello'"),
+        (asked(output="hello"), "machine b: environment torch does not respond as a Python interpreter: 'hello'"),
         (asked(variables={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
         (asked(variables={"XLA_FLAGS": "--b"}),
          "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, and here XLA_FLAGS=--a; "
