@@ -15,7 +15,7 @@ DISTRIBUTION = "time-to-target"
 def is_checkout(project: Path) -> bool:
     """Check whether `project` is a checkout, which can be installed editable.
 
-    The alternative is the site-packages folder into which this package was installed.
+    Return False for the site-packages folder into which this package was installed.
     """
     return IN_CHECKOUT or project != PROJECT
 

@@ -1,4 +1,4 @@
-"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of another package available.
+"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of a different package available.
 
 pip installs a folder or wheel once, into a separate folder that is named after a digest of its content (`plugins/` below the
 environments). This folder comes first on the Python path of the controller and of every worker.
@@ -29,7 +29,7 @@ from suite.launch.base import Framework
 from suite.launch.launcher import Launcher
 from workloads.api import Dataset, Workload
 
-IMPORT_HINT = "It must be importable there, with all its dependencies installed"
+IMPORT_HINT = "It must be importable, with all its dependencies installed in the same environment"
 TRAINER_CHECK_SECONDS = 300.0
 """Timeout for importing a trainer. The first import of a framework from a slow disk takes a minute."""
 
