@@ -1,4 +1,7 @@
-"""Runs a program to its end and gives what it says: one that hangs, fails or is not there raises nothing."""
+"""Runs a program to its end and returns its exit code and output.
+
+A program that hangs, fails, or does not exist raises no exception.
+"""
 
 import os
 import subprocess
@@ -9,16 +12,16 @@ from suite.launch.worker_env import inherited_variables
 
 
 class Answer(NamedTuple):
-    """What a program said."""
+    """The exit code and the output of a program."""
 
     code: int | None
-    """Its exit code; None: it did not answer in time, or cannot be started, as `errors` says."""
+    """The exit code. None if the program did not end in time or cannot be started: `errors` then has the reason."""
     out: str
     errors: str
 
     @property
     def why(self) -> str:
-        """Why it failed, in one line."""
+        """The reason why the program failed, in one line."""
         return last_line(self.errors) or f"exit code {self.code}"
 
 
@@ -31,25 +34,30 @@ def answer(
     """Run a command without input and return its exit code and output.
 
     Args:
-        command: The argv.
-        seconds: The command is killed after this time; None: it may take any time.
-        without: Names of variables that it does not inherit, in addition to those that no worker inherits.
-        also: Variables that are set for it.
+        command: The command line.
+        seconds: Time after which the command is killed. None: there is no limit.
+        without: Environment variables that the command does not inherit, in addition to the variables that no worker
+            inherits.
+        also: Environment variables to set for the command.
     """
     inherited = inherited_variables(os.environ)
-    variables = {name: value for name, value in inherited.items() if name not in without} | dict(also or {})
+    env = {name: value for name, value in inherited.items() if name not in without} | dict(also or {})
     try:
-        done = subprocess.run(
-            command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+        completed = subprocess.run(
+            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return Answer(None, "", f"no answer within {seconds:g} s")
     except OSError as error:
         return Answer(None, "", f"{command[0]}: {error.strerror}")
-    return Answer(done.returncode, *(part.decode(errors="replace").strip() for part in (done.stdout, done.stderr)))
+    streams = (completed.stdout, completed.stderr)
+    return Answer(completed.returncode, *(stream.decode(errors="replace").strip() for stream in streams))
 
 
 def last_line(text: str) -> str:
-    """The last line that says something: docker ends its complaints with where help is. Empty: there is none."""
+    """Return the last informative line of an output, or an empty string.
+
+    Blank lines are skipped, and so are the lines at the end of docker's error messages that refer to its help.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("See '", "Run '"))]
     return lines[-1] if lines else ""

@@ -1,4 +1,4 @@
-"""What a framework was built for, and which of its environments suits the GPUs and the driver of a machine."""
+"""The CUDA version and the GPU architectures that a framework was built for, and whether a machine can run this build."""
 
 from __future__ import annotations
 
@@ -9,25 +9,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Build:
-    """What a framework was built for."""
+    """The CUDA version and the GPU architectures that a framework was built for."""
 
     cuda: str
-    """CUDA version: `13.0`."""
+    """CUDA version, such as `13.0`."""
     architectures: tuple[str, ...]
-    """`sm_90`: machine code; `compute_90`: code that the driver translates for any newer device."""
+    """`sm_90` is machine code. `compute_90` is code that the driver translates for any newer device."""
 
     def needs_newer_driver(self, driver_cuda: str | None) -> bool:
-        """Check whether the driver is too old. `driver_cuda`: newest CUDA version that it knows; None: not known.
+        """Check whether the driver is too old for this build.
 
-        A driver runs every minor version of the newest CUDA major version that it knows: CUDA Compatibility, section 2.
+        A driver runs every minor version of the newest CUDA major version that it supports (CUDA Compatibility, section 2).
+
+        Args:
+            driver_cuda: Newest CUDA version that the driver supports, such as `13.0`. None if unknown.
         """
         return driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(self.cuda.partition(".")[0])
 
     def why_not(self, capabilities: Sequence[str], driver_cuda: str | None) -> str:
-        """Why it cannot run on devices of these compute capabilities (`9.0`) under a driver that knows CUDA up to
-        `driver_cuda` (None: not known); empty: it can."""
+        """Return why this build cannot run on a machine, or an empty string if it can.
+
+        Args:
+            capabilities: Compute capabilities of the devices, such as `9.0`.
+            driver_cuda: Newest CUDA version that the driver supports. None if unknown.
+        """
         if self.needs_newer_driver(driver_cuda):
-            return f"is built for CUDA {self.cuda}, the driver ends at {driver_cuda}"
+            return f"is built for CUDA {self.cuda}, but the driver supports CUDA up to {driver_cuda}"
         missing = [capability for capability in capabilities if not carries(self.architectures, capability)]
         if missing:
             return f"has no code for compute capability {', '.join(missing)} (it has {' '.join(self.architectures)})"
@@ -35,8 +42,16 @@ class Build:
 
 
 def carries(architectures: Sequence[str], capability: str) -> bool:
-    """True if one of a build's targets runs on a device: machine code of its major version and no newer minor one, or
-    code to translate of no newer version (CUDA C++ Programming Guide, sections "Binary" and "PTX Compatibility")."""
+    """Check whether a build contains code for a device.
+
+    Machine code runs if it has the major version of the device and no newer minor version. Code that the driver translates
+    runs if its version is not newer than the device (CUDA C++ Programming Guide, sections "Binary Compatibility" and "PTX
+    Compatibility").
+
+    Args:
+        architectures: Targets of the build, such as `sm_90`, `sm_90a`, or `compute_90`.
+        capability: Compute capability of the device, such as `9.0`.
+    """
     major, minor = (int(part) for part in capability.split("."))
     for target in architectures:
         match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", target)

@@ -15,7 +15,7 @@ from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
-"""Timeout for importing a framework; the first import from a slow disk takes a minute."""
+"""Timeout for importing a framework. The first import from a slow disk takes a minute."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,20 @@ class CheckResult:
 
 
 def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
-    """Check one environment; a missing or broken one gives only its state. Raises ValueError for a bad name."""
+    """Check an environment. The only result for a missing or broken environment is its state.
+
+    Raises:
+        ValueError: The name is not a valid name of an environment.
+    """
     status = venvs.status(name, project)
     create = f"suite env create {name}"
     if status.lock is None or status.state in ("missing", "broken"):
         reason = f" ({status.reason})" if status.reason else ""
-        return [CheckResult(False, f"{status.state}{reason}; make it with: {create}")]
+        return [CheckResult(False, f"{status.state}{reason}. Run: {create}")]
     results = [
-        CheckResult(True, f"made from the present lock, Python {status.python_version}, {status.lock.mark}")
+        CheckResult(True, f"created from the current lock, Python {status.python_version}, {status.lock.mark}")
         if status.state == "ready"
-        else CheckResult(False, f"{status.state} ({status.reason}); update it with: {create}")
+        else CheckResult(False, f"{status.state} ({status.reason}). To update it, run: {create}")
     ]
     environment = Environment(name, libraries_of(name, status.python), str(status.python))
     results.append(_check_versions(status, status.lock))
@@ -46,42 +50,45 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
 
 
 def installed(folder: Path) -> dict[str, metadata.Distribution]:
-    """Canonical name to distribution of what a folder's site-packages hold, read without starting its Python."""
-    places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
-    return {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)}
+    """Return the distributions in an environment's site-packages by canonical name, without starting its Python."""
+    site_packages = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
+    return {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=site_packages)}
 
 
 def damage(status: venvs.EnvironmentStatus) -> str:
-    """What is wrong with the packages of a finished environment, told from its files without starting its Python.
+    """Return the first defect in the packages of a finished environment, or an empty string.
 
-    Empty: nothing. A ready one must hold what its lock names; of an outdated one only the files that it installed are
-    looked for.
+    Only files are read, and the environment's Python is not started. A ready environment must contain the packages of its
+    lock. An outdated environment is only checked for missing files of its installed packages.
     """
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
     distributions = installed(status.folder)
-    if status.state == "ready" and (wrong := _other_versions(status, distributions)):
-        return wrong[0]
+    if status.state == "ready" and (mismatches := _version_mismatches(status, distributions)):
+        return mismatches[0]
     for name, distribution in distributions.items():
-        lost = [
+        missing = [
             file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
         ]
-        if lost:
-            return f"{len(lost)} file(s) of {name} are gone, such as {lost[0]}"
+        if missing:
+            return f"{len(missing)} file(s) of {name} are missing, such as {missing[0]}"
     return ""
 
 
-def _other_versions(status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]) -> list[str]:
-    """What is not there, or in another version than the lock has it."""
+def _version_mismatches(
+    status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]
+) -> list[str]:
+    """Return a text for each package that is missing, or whose version is not the version in the lock."""
     pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
-    found = {name: distributions[name].version if name in distributions else "missing" for name in pins}
-    return [f"{name} {version} instead of {pins[name]}" for name, version in found.items() if version != pins[name]]
+    versions = {name: distributions[name].version if name in distributions else "missing" for name in pins}
+    return [f"{name} {version} instead of {pins[name]}" for name, version in versions.items() if version != pins[name]]
 
 
 def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
     """Compare the installed versions with the lock."""
-    if wrong := _other_versions(status, installed(status.folder)):
-        return CheckResult(False, f"versions: {'; '.join(wrong)}; repair with: suite env create {lock.name} --recreate")
+    if mismatches := _version_mismatches(status, installed(status.folder)):
+        repair = f"suite env create {lock.name} --recreate"
+        return CheckResult(False, f"versions: {', '.join(mismatches)}. To repair them, run: {repair}")
     count = len(lock.pins(venvs.parsed_version(status.python_version)))
     return CheckResult(True, f"versions: all {count} as in {lock.path.name}")
 

@@ -1,7 +1,7 @@
-"""Environments of worker processes: a command prefix, a Python and a path map.
+"""Environments of worker processes: a command prefix, a Python interpreter, and a path map.
 
-A venv, the running interpreter and a container (`suite.environments.containers`) differ only in these, so the rest of the
-runner does not know which of them it starts.
+A venv, the running interpreter, and a container (`suite.environments.containers`) differ only in these three, so the rest of
+the runner treats them alike.
 """
 
 import json
@@ -24,10 +24,10 @@ from suite.launch.recorded_env import HIDDEN, SECRET, recorded_prefixes
 LOG = logging.getLogger(__name__)
 
 RESERVED_NAMES = ("auto", "current", "custom", *containers.PROGRAMS)
-"""Names that do not stand for a venv."""
+"""Names of environments that are not venvs."""
 
 PYTHONPATH_WRAPPER = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
-"""Shell: run the arguments, in this same process, with `$0` first on the Python path."""
+"""Shell code that runs its arguments in the same process, with `$0` first on the Python path."""
 
 DESCRIBE_SCRIPT = """
 import importlib.metadata, json, os, re, sys
@@ -50,55 +50,70 @@ print(json.dumps({"versions": {name: version(name) for name in packages}, "varia
 
 @dataclass(frozen=True)
 class Environment:
-    """Where worker processes run."""
+    """The environment in which worker processes run."""
 
     name: str
-    """`torch`, `current`, `custom`, …: for messages and records."""
+    """Name for messages and records, such as `torch`, `current`, or `custom`."""
     argv_prefix: tuple[str, ...]
-    """What stands before the Python, in a container inside it: `("numactl", "--interleave=all")`."""
+    """Command prefix before the Python, such as `("numactl", "--interleave=all")`. It runs inside the container, if any."""
     python: str
-    """The Python to call, by its path inside the environment."""
+    """Path of the Python interpreter inside the environment."""
     path_map: Mapping[str, str] = field(default_factory=dict)
-    """Host folder to its path inside the environment; other paths are the same on both."""
+    """Path inside the environment by host folder. All paths outside these folders are the same on the host and inside."""
     python_path: tuple[str, ...] = ()
-    """Host folders that go first on the Python path, before a PYTHONPATH that the environment has: plugins."""
+    """Host folders of plugins. They come first on the Python path, before the PYTHONPATH of the environment."""
     container: containers.Container | None = None
-    """What everything runs in; None: on the host."""
+    """Container in which all commands run. None: they run on the host."""
 
     def command(self, *args: str | os.PathLike[str]) -> list[str]:
-        """The argv that runs Python with `args` in this environment.
+        """Return the command line that runs Python with `args` in this environment.
 
-        Arguments that are a path below a mapped folder are translated; paths inside an argument (`--file=/data/x`)
-        are not, pass them on their own.
+        An argument that is a path below a mapped folder is translated. A path inside an argument (`--file=/data/x`) is not
+        translated: pass it as a separate argument.
         """
         python = [self.python, *(self.map_path(arg) for arg in args)]
         folders = [*self.python_path, *([str(PROJECT)] if self.container and IN_CHECKOUT else [])]
         if folders:
-            # Set after the prefix, inside the environment: variables of the host do not reach a container.
+            # The path is set inside the environment, because environment variables of the host do not reach a container.
             path = ":".join(map(self.map_path, folders))
             python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
-        outside = self.container.words(self._mounts(self.container)) if self.container else []
-        return [*outside, *self.argv_prefix, *python]
+        container_argv = self.container.words(self._mounts(self.container)) if self.container else []
+        return [*container_argv, *self.argv_prefix, *python]
 
     def of_process(self, folder: Path, name: str, variables: Mapping[str, str]) -> "Environment":
-        """The same for process `name` of the run in `folder`: a container has to be told its variables and what to mount."""
+        """Return the environment for a process of a run. Only a container depends on the process.
+
+        Args:
+            folder: Folder of the run, which is mounted into the container.
+            name: Name of the process, such as `worker-3`.
+            variables: Environment variables of the process, which are set in the container.
+        """
         if self.container is None:
             return self
         return replace(self, container=replace(self.container, run=str(folder), process=name, variables=variables))
 
     def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
-        """The argv that ends what outlives its client of these processes of the run in `folder`; empty: nothing does."""
+        """Return the command line that ends the containers of a run. It is empty if no container outlives its client.
+
+        Args:
+            folder: Folder of the run.
+            names: Names of the processes.
+        """
         return replace(self.container, run=str(folder)).ending(names) if self.container and names else []
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
-        """The path as the environment sees it: the longest mapped folder that holds it is replaced."""
+        """Return a path inside the environment: the longest mapped folder that contains the path is replaced."""
         return mapped(path, self.path_map)
 
     def _mounts(self, container: containers.Container) -> list[containers.Mount]:
-        """Code, plugins and data as they are, and the run's folder to write to."""
+        """Return mounts of code, plugins, and data, which are read-only, and of the folder of the run, which is writable."""
         data = data_root()
-        wanted = [*([str(PROJECT)] if IN_CHECKOUT else []), *self.python_path, *([str(data)] if data.is_dir() else [])]
-        mounts = [containers.Mount(path, self.map_path(path)) for path in wanted]
+        read_only = [
+            *([str(PROJECT)] if IN_CHECKOUT else []),
+            *self.python_path,
+            *([str(data)] if data.is_dir() else []),
+        ]
+        mounts = [containers.Mount(path, self.map_path(path)) for path in read_only]
         if container.run:
             mounts.append(containers.Mount(container.run, self.map_path(container.run), writable=True))
         return mounts
@@ -110,20 +125,20 @@ def resolve(
     device: str = "cpu",
     tell: Callable[[str], object] = LOG.warning,
 ) -> Environment:
-    """The environment that a configuration selects.
+    """Return the environment that a configuration selects.
 
     Args:
-        config: `name` (`auto`, `current`, `custom`, `docker`, … or a venv's name), `argv_prefix`, `python`, `path_map`, and for
-            a container `image`, `mounts`, `options`.
-        framework_default_name: the venv that `auto` stands for: `torch`, `tensorflow-cpu`, …
-        device: `cuda`: a container gets the GPUs.
-        tell: gets what is to be said of an environment that is used nevertheless.
+        config: `name` (`auto`, `current`, `custom`, a container program such as `docker`, or the name of a venv),
+            `argv_prefix`, `python`, `path_map`, and for a container `image`, `mounts`, and `options`.
+        framework_default_name: Name of the venv for `auto`, such as `torch` or `tensorflow-cpu`.
+        device: Device of the run. With `cuda`, a container gets the GPUs.
+        tell: Receives warnings about the environment, which is used nevertheless.
 
     Raises:
-        ValueError: an unknown name, a venv or an image that does not exist, or keys that do not fit together.
+        ValueError: The name is unknown, the venv or the image does not exist, or keys contradict each other.
     """
     name, python = config.name, config.python
-    prefix = tuple(str(word) for word in config.argv_prefix)
+    prefix = tuple(str(argument) for argument in config.argv_prefix)
     path_map = {str(host): str(inside) for host, inside in config.path_map.items()}
     if name in containers.PROGRAMS:
         container = containers.from_config(config, device == "cuda", tell)
@@ -132,15 +147,19 @@ def resolve(
         value = getattr(config, key)
         if value:
             programs = f"{', '.join(containers.PROGRAMS[:-1])} or {containers.PROGRAMS[-1]}"
-            raise ValueError(f"environment.{key}={value} needs environment={programs}, found environment.name={name}")
+            raise ValueError(
+                f"environment.{key}={value} needs environment={programs}, but environment.name={name} is set"
+            )
     if name == "custom":
         if not python:
             raise ValueError(
-                "environment.name=custom needs environment.python, the path of the Python inside the environment"
+                "environment.name=custom needs environment.python. Set it to the path of the Python inside the environment"
             )
         return Environment(name, prefix, str(python), path_map)
     if python:
-        raise ValueError(f"environment.python={python} needs environment.name=custom, found environment.name={name}")
+        raise ValueError(
+            f"environment.python={python} needs environment.name=custom, but environment.name={name} is set"
+        )
     if name == "auto":
         name = framework_default_name
     else:
@@ -152,35 +171,43 @@ def resolve(
 
 
 def libraries_of(name: str, python: Path) -> tuple[str, ...]:
-    """What stands before the Python of a venv whose framework does not find its libraries by itself: the lock says which."""
+    """Return the command prefix that adds library folders to `LD_LIBRARY_PATH` of a venv.
+
+    The prefix is empty if the framework finds its libraries without it. The lock specifies the folders.
+
+    Args:
+        name: Name of the venv.
+        python: Interpreter of the venv.
+    """
     lock = locks.framework_locks().get(name)
     if lock is None or not lock.libraries:
         return ()
-    found = sorted(python.parent.parent.glob(f"lib/python3*/site-packages/{lock.libraries}"))
-    folders = [*map(str, found), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    return ("env", f"LD_LIBRARY_PATH={':'.join(folders)}") if found else ()
+    library_folders = sorted(python.parent.parent.glob(f"lib/python3*/site-packages/{lock.libraries}"))
+    folders = [*map(str, library_folders), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return ("env", f"LD_LIBRARY_PATH={':'.join(folders)}") if library_folders else ()
 
 
 class Description(NamedTuple):
-    """What an environment's Python finds there."""
+    """Installed versions and environment variables in an environment."""
 
     versions: Mapping[str, str | None]
-    """Distribution name to installed version; None: not installed."""
+    """Installed version by distribution name. None if the distribution is not installed."""
     variables: Mapping[str, str]
-    """Variables that are recorded with a run, as a process in the environment has them, without secrets.
+    """Environment variables of a process in the environment that are recorded with a run. Secrets are removed.
 
-    PYTHONPATH lacks the folders of the suite and of plugins. `sitecustomize` and `usercustomize` are files that Python ran.
+    PYTHONPATH does not contain the folders of the suite and of plugins. The values of `sitecustomize` and `usercustomize` are
+    the files that Python ran.
     """
 
 
 def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
-    """Return the argv that prints a `Description` of an environment as JSON. No package is imported."""
+    """Return the command line that prints a `Description` of an environment as JSON. No package is imported."""
     arguments = json.dumps([list(packages), recorded_prefixes(), SECRET, HIDDEN])
     return environment.command("-c", DESCRIBE_SCRIPT, arguments)
 
 
 def description_from(text: str, environment: Environment) -> Description:
-    """Return the description of an environment that a command printed. Raises ValueError if its last line is something else."""
+    """Parse the description of an environment from the output of a command. Raises ValueError if its last line is different."""
     try:
         printed = json.loads(last_line(text))
         variables = dict(printed["variables"])
@@ -188,20 +215,29 @@ def description_from(text: str, environment: Environment) -> Description:
             variables["PYTHONPATH"] = path
         return Description(printed["versions"], variables)
     except (json.JSONDecodeError, KeyError, TypeError):
-        raise ValueError(f"does not answer as a Python does: {last_line(text)!r}") from None
+        raise ValueError(f"does not respond as a Python interpreter: {last_line(text)!r}") from None
 
 
 def _other_folders(python_path: str, environment: Environment) -> str:
-    """Return the folders of a PYTHONPATH inside an environment that are neither the suite's nor plugins'."""
-    listed = [Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)]
+    """Return the folders of a PYTHONPATH inside an environment that belong neither to the suite nor to a plugin."""
+    excluded = [Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)]
     folders = [folder for folder in python_path.split(":") if folder]
-    return ":".join(folder for folder in folders if not any(Path(folder).is_relative_to(path) for path in listed))
+    return ":".join(folder for folder in folders if not any(Path(folder).is_relative_to(path) for path in excluded))
 
 
 def describe(environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0) -> Description:
-    """Return what the environment's Python finds. Raises ValueError in one line if it does not answer."""
+    """Return the installed versions and the environment variables in an environment.
+
+    Args:
+        environment: The environment, whose Python is started.
+        packages: Distributions whose versions are returned.
+        timeout_seconds: Time after which the Python is killed.
+
+    Raises:
+        ValueError: The Python does not respond. The message has one line.
+    """
     command = describing_command(environment, packages)
-    problem = f"environment {environment.name}: {environment.python} does not answer"
+    problem = f"environment {environment.name}: {environment.python} does not respond"
     outcome = answer(command, timeout_seconds)
     if outcome.code != 0:
         raise ValueError(f"{problem}: {outcome.why}")
@@ -212,18 +248,18 @@ def describe(environment: Environment, packages: Sequence[str], timeout_seconds:
 
 
 def installed_versions(environment: Environment, packages: Sequence[str]) -> Mapping[str, str | None]:
-    """Return distribution name to installed version (None: not installed). Raises ValueError like `describe`."""
+    """Return the installed version (None if not installed) by distribution name. Raises ValueError like `describe`."""
     return describe(environment, packages).versions
 
 
 class Descriptions:
-    """Descriptions for one command: a Python is started once for each environment, not for each job of a sweep."""
+    """Cache of the descriptions of a command. A Python is started once per environment, not for each job of a sweep."""
 
     def __init__(self) -> None:
         self._descriptions: dict[tuple[str, ...], Description] = {}
 
     def of(self, environment: Environment, packages: Sequence[str]) -> Description:
-        """Return what `describe` returns."""
+        """Return the result of `describe`, which is called once for these arguments."""
         key = (repr(environment), *packages)
         if key not in self._descriptions:
             self._descriptions[key] = describe(environment, packages)
@@ -231,21 +267,24 @@ class Descriptions:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a name that is neither reserved nor a venv that exists or can be made."""
-    known = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
-    if name not in known:
-        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(known)}{nearest(name, known)}")
+    """Raise ValueError for a name that is neither reserved nor a venv that exists or can be created."""
+    allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
+    if name not in allowed:
+        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(allowed)}{nearest(name, allowed)}")
 
 
-def _venv_python(name: str, tell: Callable[[str], object]) -> Path:
-    """The Python of a finished venv; an outdated one is used, and `tell` hears of it."""
+def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
+    """Return the Python of a finished venv. An outdated venv is used with a warning through `warn`."""
     status = venvs.status(name)
     create = f"suite env create {name}"
     if status.state == "missing":
-        how = f"make it with: {create}" if status.lock else "no lock has its name; use environment=current or =custom"
-        raise ValueError(f"environment {name} does not exist in {env_root()}; {how}")
+        no_lock = "It has no lock. Set environment=current or environment=custom"
+        remedy = f"Run: {create}" if status.lock else no_lock
+        raise ValueError(f"environment {name} does not exist in {env_root()}. {remedy}")
     if status.state == "broken":
-        raise ValueError(f"environment {name} is unfinished or damaged ({status.reason}); make it again with: {create}")
+        raise ValueError(
+            f"environment {name} is unfinished or damaged ({status.reason}). To recreate it, run: {create}"
+        )
     if status.state == "outdated":
-        tell(f"environment {name} is outdated ({status.reason}); update it with: {as_typed(create)}")
+        warn(f"environment {name} is outdated ({status.reason}). To update it, run: {as_typed(create)}")
     return status.python

@@ -1,6 +1,6 @@
-"""What installs packages: uv, in a fifth of pip's time (docs/environments.md), by pip's own settings.
+"""Installs packages with uv, which takes a fifth of pip's time (docs/environments.md), using the settings of pip.
 
-python -m suite.environments.installer WORDS        installs what they name into this Python, and nothing else
+python -m suite.environments.installer ARGUMENTS    installs the packages in ARGUMENTS into this Python, without dependencies
 """
 
 from __future__ import annotations
@@ -18,28 +18,42 @@ VARIABLES = {
     "find-links": "UV_FIND_LINKS", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
     "timeout": "UV_HTTP_TIMEOUT",
 }  # fmt: skip
-"""uv's, by pip's settings, of which uv reads none (docs.astral.sh/uv/pip/compatibility). Both list several with spaces, but
-for links."""
+"""Environment variables of uv by the setting of pip. uv does not read the settings of pip
+(docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in both, except that uv separates links by
+commas."""
 
 
-def install(python: str, *words: str) -> tuple[list[str], dict[str, str]]:
-    """The command that installs into a Python what the words name, without what that depends on, and its variables: what pip
-    is told in its files and in `PIP_…`, where uv's own say nothing else."""
-    told = _settings()
-    closed = told.get("no-index", "").lower() in ("1", "true", "yes", "on")
-    handed = VARIABLES if closed else {**VARIABLES, **INDEXES}
-    found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}  # the best of all indexes, as pip has it
-    for name in handed.keys() & told.keys():
-        found[handed[name]] = ("," if name == "find-links" else " ").join(told[name].split())
-    options = ["--quiet", "--no-deps", *(["--no-index"] if closed else [])]
-    command = [uv.find_uv_bin(), "pip", "install", "--python", python, *options, *words]
-    return command, {name: value for name, value in found.items() if name not in os.environ}
+def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command that installs packages without their dependencies, and the environment variables of the command.
+
+    The variables contain the settings from pip's files and from `PIP_…` variables. A variable of uv that is already set takes
+    precedence.
+
+    Args:
+        python: Interpreter into whose environment the packages are installed.
+        arguments: Arguments of `uv pip install`: requirements, files, and options.
+
+    Returns:
+        The command line, and the environment variables to add.
+    """
+    settings = _settings()
+    no_index = settings.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    variables = VARIABLES if no_index else {**VARIABLES, **INDEXES}
+    env = {"UV_INDEX_STRATEGY": "unsafe-best-match"}  # the best version in all indexes, which is what pip chooses
+    for name in variables.keys() & settings.keys():
+        env[variables[name]] = ("," if name == "find-links" else " ").join(settings[name].split())
+    options = ["--quiet", "--no-deps", *(["--no-index"] if no_index else [])]
+    command = [uv.find_uv_bin(), "pip", "install", "--python", python, *options, *arguments]
+    return command, {name: value for name, value in env.items() if name not in os.environ}
 
 
 def _settings() -> dict[str, str]:
-    """pip's, by name; variables before its files, `[install]` there before `[global]`."""
-    said = answer([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
-    lines = [line.partition("=") for line in said]
+    """Return the settings of pip by name.
+
+    Environment variables override files, and the section `[install]` of a file overrides `[global]`.
+    """
+    output = answer([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
+    lines = [line.partition("=") for line in output]
     return {
         name.removeprefix(kind): ast.literal_eval(value)
         for kind in ("global.", "install.", ":env:.")
@@ -49,9 +63,9 @@ def _settings() -> dict[str, str]:
 
 
 def main() -> None:
-    """Become uv."""
-    command, variables = install(sys.executable, *sys.argv[1:])
-    os.execve(command[0], command, {**os.environ, **variables})
+    """Replace this process by uv."""
+    command, env = install(sys.executable, *sys.argv[1:])
+    os.execve(command[0], command, {**os.environ, **env})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Reads the locks in `environments/`, the suite's and each plugin's: the packages of an environment, with exact versions.
+"""Reads the locks in `environments/` of the suite and of each plugin: the packages of an environment, with exact versions.
 
-A lock is a pip requirements file that pins every package, transitive ones too, and is installed with `--no-deps`, so
-nothing that it does not name can get in. Its head says in comments what pip has no word for:
+A lock is a pip requirements file that pins every package, including transitive dependencies. It is installed with `--no-deps`,
+so that no package is installed that the lock does not name. Comments at its head contain the facts that pip has no syntax for:
 
     # tried: Linux x86_64, Python 3.11, CPU       or  # not tried: why
     # python: 3.10-3.13                           Python versions, both ends included
-    # framework: tensorflow-cpu                   the distribution that the environment is about (none: no framework)
-    # imports: tensorflow                         modules whose import shows that it works
-    # cuda: 13.0 sm_75 sm_80 compute_90           what the framework was built for (none: for CPUs)
-    # libraries: nvidia/*/lib                     folders of packages that its shared libraries are looked for in
+    # framework: tensorflow-cpu                   distribution of the framework (absent: not a framework environment)
+    # imports: tensorflow                         modules that are imported to check the environment
+    # cuda: 13.0 sm_75 sm_80 compute_90           CUDA version and targets of the framework (absent: CPUs)
+    # libraries: nvidia/*/lib                     folders in which the framework's shared libraries are searched
 """
 
 import functools
@@ -27,12 +27,12 @@ from suite.environments.builds import Build
 from workloads import files
 
 Version = tuple[int, int]
-"""A Python version: (3, 11)."""
+"""Major and minor version of Python, such as (3, 11)."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """One parsed lock file."""
+    """A parsed lock file."""
 
     name: str
     path: Path
@@ -41,15 +41,15 @@ class Lock:
     python_first: Version
     python_last: Version
     framework: str
-    """Distribution name of the framework; empty for the controller's own locks."""
+    """Distribution name of the framework. Empty for the locks of the controller."""
     imports: tuple[str, ...]
     requirements: tuple[Requirement, ...]
     build: Build | None = None
     libraries: str = ""
-    """A glob below site-packages; empty: the framework finds its libraries."""
+    """Glob pattern below site-packages. Empty if the framework finds its libraries without it."""
 
     def pins(self, python: Version) -> dict[str, str]:
-        """Canonical distribution name to version for a Python version."""
+        """Return the pinned versions for a Python version by canonical distribution name."""
         environment = {"python_version": "{}.{}".format(*python)}
         return {
             canonicalize_name(requirement.name): next(iter(requirement.specifier)).version
@@ -58,27 +58,27 @@ class Lock:
         }
 
     def supports(self, python: Version) -> bool:
-        """True if the lock holds for this Python version."""
+        """Check whether the lock supports a Python version."""
         return self.python_first <= python <= self.python_last
 
     @property
     def python_range(self) -> str:
-        """The supported Python versions in words: `3.10 to 3.13`."""
+        """The supported Python versions as text, such as `3.10 to 3.13`."""
         return "{}.{} to {}.{}".format(*self.python_first, *self.python_last)
 
     @property
     def tried(self) -> bool:
-        """True if somebody has run in it."""
+        """True if runs have been tried in this environment."""
         return not self.mark.startswith("not")
 
 
 def folder(project: Path = PROJECT) -> Path:
-    """The folder of the lock files."""
+    """Return the folder of the lock files."""
     return shipped("environments") if project == PROJECT else project / "environments"
 
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
-    """Name to lock of every framework environment that can be created, sorted by name."""
+    """Return the lock of every framework environment that can be created, by name, sorted."""
     of_plugins = project.glob("plugins/*/environments/*.txt") if own_package.is_checkout(project) else ()
     paths = [*folder(project).glob("*.txt"), *of_plugins]
     locks = (read(path) for path in sorted(paths, key=lambda path: path.stem))
@@ -86,24 +86,28 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 
 
 def packages(lock: Lock, project: Path = PROJECT) -> list[Path]:
-    """The folders of a checkout that an environment gets, editable: the suite's, and the plugin's that brings the lock."""
+    """Return the folders of a checkout to install editable: the suite, and the plugin that contains the lock, if any."""
     plugin = lock.path.parent.parent
     return [project, *([plugin] if plugin.parent == project / "plugins" else [])]
 
 
 def read(path: Path) -> Lock:
-    """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
+    """Parse a lock file.
+
+    Raises:
+        ValueError: A line is not valid in a lock. The message contains the file and the line.
+    """
     return _parsed(path, files.read_text(path))
 
 
-@functools.lru_cache(maxsize=64)  # a sweep asks for each of its jobs
+@functools.lru_cache(maxsize=64)  # a sweep reads the lock for each of its jobs
 def _parsed(path: Path, text: str) -> Lock:
     head = dict(
         re.findall(r"^# (tried|not tried|python|framework|imports|cuda|libraries): (.+?)\s*$", text, re.MULTILINE)
     )
     versions = re.fullmatch(r"(\d+)\.(\d+)-(\d+)\.(\d+)", head.get("python", ""))
     if versions is None:
-        raise ValueError(f"{path} does not say which Python it is for: it needs a line like '# python: 3.10-3.13'")
+        raise ValueError(f"{path} does not specify its Python versions. Add a line such as '# python: 3.10-3.13'")
     first_major, first_minor, last_major, last_minor = map(int, versions.groups())
     cuda, *architectures = head.get("cuda", "").split(" ")
     return Lock(
@@ -121,7 +125,7 @@ def _parsed(path: Path, text: str) -> Lock:
 
 
 def _requirements(path: Path, text: str) -> list[Requirement]:
-    """The pinned packages; anything but `name==version`, with a marker or not, is refused."""
+    """Return the pinned packages. Every line must be `name==version`, with or without a marker."""
     requirements = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -130,31 +134,46 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
         try:
             requirement = Requirement(line)
         except InvalidRequirement as error:
-            raise ValueError(f"{path}:{number}: not a pinned package: {line}") from error
+            raise ValueError(f"{path}:{number}: expected a pinned package, got: {line}") from error
         specifiers = list(requirement.specifier)
         exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
         if not exact or requirement.url or requirement.extras:
-            raise ValueError(f"{path}:{number}: every line must be name==version, found: {line}")
+            raise ValueError(f"{path}:{number}: expected name==version, got: {line}")
         requirements.append(requirement)
     return requirements
 
 
 def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str | None) -> str:
-    """The first of these environments that suits GPUs and driver (`Build.why_not`); else the first of all, whose reason not to
-    is then said."""
-    known = framework_locks()
-    builds = {name: known[name].build for name in names if name in known}
+    """Return the first environment whose framework runs on these GPUs with this driver.
+
+    Args:
+        names: Names of environments, in order of preference.
+        capabilities: Compute capabilities of the devices, such as `9.0`.
+        driver_cuda: Newest CUDA version that the driver supports. None if unknown.
+
+    Returns:
+        Name of the environment. If no build fits, the first name: `Build.why_not` then has the reason for the user.
+    """
+    framework_environments = framework_locks()
+    builds = {name: framework_environments[name].build for name in names if name in framework_environments}
     fits = [name for name, build in builds.items() if build and not build.why_not(capabilities, driver_cuda)]
     return next(iter(fits), names[0])
 
 
 def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
-    """Hash of all that an installed environment depends on: the lock, the packages' metadata, the path of the checkout.
+    """Return a hash of all inputs of an installed environment: the lock, the packages' metadata, the path of the checkout.
 
-    A checkout is installed editable, so an environment that another one made runs that checkout's code. `creator`: the path of
-    that one, in place of `project`'s.
+    A checkout is installed editable. An environment therefore runs the code of the checkout that created it.
+
+    Args:
+        lock: Lock of the environment.
+        project: Checkout whose metadata is hashed.
+        creator: Path of the checkout that created the environment. Empty: `project`.
+
+    Returns:
+        SHA-256 in hexadecimal digits.
     """
     plugins = [files.read_bytes(folder / "pyproject.toml") for folder in packages(lock, project)[1:]]
-    maker = (creator or str(project)).encode()
-    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), maker, *plugins)
+    checkout = (creator or str(project)).encode()
+    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), checkout, *plugins)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

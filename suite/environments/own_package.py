@@ -1,4 +1,4 @@
-"""The suite's own package inside environments: editable from a checkout, a copy where the suite itself was installed."""
+"""Installs the package of the suite into environments: editable from a checkout, or a copy of an installed package."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ DISTRIBUTION = "time-to-target"
 
 
 def is_checkout(project: Path) -> bool:
-    """True if `project` can be installed editable; False for the site-packages that this package was installed into."""
+    """Check whether `project` is a checkout, which can be installed editable.
+
+    Return False for the site-packages folder into which this package was installed.
+    """
     return IN_CHECKOUT or project != PROJECT
 
 
 def fingerprint(project: Path) -> bytes:
-    """Changes whenever an environment's copy of the package must be made anew."""
+    """Return bytes that change whenever the package must be installed again into the environments."""
     if is_checkout(project):
         metadata_file = project / "setup.cfg"
         return metadata_file.read_bytes() if metadata_file.exists() else b""
@@ -32,14 +35,19 @@ def copy_into(site_packages: Path) -> None:
     for old in site_packages.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
         shutil.rmtree(old)
     for file in metadata.distribution(DISTRIBUTION).files or ():
-        if file.parts[0] != ".." and file.suffix != ".pyc":  # commands are of use here alone
+        # Files outside site-packages are commands, which only this environment needs.
+        if file.parts[0] != ".." and file.suffix != ".pyc":
             target = site_packages / file
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(Path(str(file.locate())), target)
 
 
 def entry_points(project: Path) -> set[str]:
-    """What the package declares, `suite.trainers ncf.pytorch`: an environment must see it."""
+    """Return the entry points that the package declares and that must be visible in an environment.
+
+    Returns:
+        Group and name of each entry point, such as `suite.trainers ncf.pytorch`.
+    """
     if is_checkout(project):
         declared = configparser.ConfigParser(delimiters=("=",))
         declared.read(project / "setup.cfg", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Installs a plugin (folder or wheel) into a folder named after a digest of its content (used by plugins.py)."""
+"""Installs a plugin (folder or wheel) into a folder that is named after a digest of its content, for plugins.py."""
 
 from __future__ import annotations
 
@@ -20,42 +20,46 @@ from workloads.held_folder import HeldFolder
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
 IGNORED_TOP_FOLDERS = {"build", "dist"}
-"""Build output and hidden files: neither copied nor part of the digest."""
-REPAIR_HINT = "nothing is downloaded: repair it, or make a wheel of it (pip wheel --no-deps FOLDER) and give that"
+"""Build output. Like hidden files, it is neither copied nor part of the digest."""
+REPAIR_HINT = "Packages are not downloaded: repair the plugin, or set plugins to its wheel (pip wheel --no-deps FOLDER)"
 INSTALL_SECONDS = 300.0
 PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
-"""Not uv, which would keep each build in its cache."""
+"""Arguments of pip. uv is not used, because it would keep each build in its cache."""
 
 
 def plugin_source(text: str) -> Path:
-    """The folder or wheel at the path `text`. Raises ValueError (one line) if it is no package."""
+    """Return the absolute path of a plugin's folder or wheel.
+
+    Raises:
+        ValueError: The path does not exist or is not a package. The message has one line.
+    """
     path = expand_user(text).absolute()
     if not path.exists():
         raise ValueError(
-            f"plugins={text}: neither a folder or wheel (looked for {path}) nor a distribution installed in {sys.prefix}; "
-            f"type the path of the plugin's folder: plugins=[/path/of/plugin]"
+            f"plugins={text}: no folder or wheel {path} exists, and no distribution of this name is installed in {sys.prefix}. "
+            f"Set plugins to the path of the plugin's folder: plugins=[/path/of/plugin]"
         )
     if path.is_file() and path.suffix != ".whl":
-        raise ValueError(f"plugins={text}: a folder or a wheel (.whl) is needed, {path} is another kind of file")
+        raise ValueError(f"plugins={text}: expected a folder or a wheel (.whl), but {path} is a different kind of file")
     if path.is_dir() and not any((path / name).is_file() for name in PACKAGE_FILES):
-        raise ValueError(f"plugins={text}: {path} is no package: it needs a pyproject.toml with a [project] in it")
+        raise ValueError(f"plugins={text}: {path} is not a package: it needs a pyproject.toml with a [project] table")
     if path.resolve() == PROJECT:
-        raise ValueError(f"plugins={text}: {path} is the suite itself; type the path of a plugin")
+        raise ValueError(f"plugins={text}: {path} is the suite itself. Set plugins to the path of a plugin")
     return path
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The regular files of a package, sorted, without IGNORED_FILES and IGNORED_TOP_FOLDERS."""
-    for name, folders, found in os.walk(folder):
+    """Yield the regular files of a package, sorted, without IGNORED_FILES and IGNORED_TOP_FOLDERS."""
+    for name, folders, names in os.walk(folder):
         at_top = IGNORED_TOP_FOLDERS if Path(name) == folder else set()
         folders[:] = sorted(set(folders) - IGNORED_FILES(name, folders) - at_top)
-        for file in sorted(set(found) - IGNORED_FILES(name, found)):
+        for file in sorted(set(names) - IGNORED_FILES(name, names)):
             if (Path(name) / file).is_file():
                 yield Path(name) / file
 
 
 def _digest(source: Path) -> str:
-    """Hash of file names and contents, which identifies an installation."""
+    """Return a hash of file names and contents, which identifies an installation: 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
         name = str(path.relative_to(source)).encode()
@@ -65,12 +69,18 @@ def _digest(source: Path) -> str:
 
 
 def install(source: Path, text: str, keep: bool = True) -> Path:
-    """Install into the folder for this content, unless it exists; the folder appears only when it is complete.
+    """Install a plugin into the folder for its content, unless the folder exists. The folder appears only when it is complete.
 
     Args:
         source: The plugin's folder or wheel.
-        text: The plugin as it was typed, for messages.
-        keep: False: a plugin that is not installed yet goes into a temporary folder, which is deleted when this process ends.
+        text: The plugin as the user specified it, for messages.
+        keep: False: install a new plugin into a temporary folder, which is deleted when this process ends.
+
+    Returns:
+        The folder with the installed plugin.
+
+    Raises:
+        ValueError: The plugin cannot be installed. The message has one line.
     """
     root = env_root() / "plugins"
     name = source.name if source.is_dir() else source.name.partition("-")[0]
@@ -86,13 +96,15 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
         root.mkdir(parents=True, exist_ok=True)
         held = HeldFolder(root, f".{name}.")
     except OSError as error:
-        raise ValueError(f"plugins={text}: {root} cannot be written ({error.strerror}); set SUITE_ENV_DIR") from None
+        raise ValueError(
+            f"plugins={text}: {root} cannot be written ({error.strerror}). Set SUITE_ENV_DIR to a different folder"
+        ) from None
     try:
         _pip_install(source, held.path, text)
         (held.path / "installed").chmod(0o755)
         try:
             (held.path / "installed").rename(final)
-        except OSError:  # another process was faster
+        except OSError:  # a concurrent process was faster
             if not final.is_dir():
                 raise
     finally:
@@ -101,7 +113,16 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
 
 
 def _pip_install(source: Path, scratch: Path, text: str) -> None:
-    """Install a copy of the source into `scratch`/installed: building writes into the folder that it builds."""
+    """Install a plugin into `scratch`/installed. A folder is copied first, because a build writes into its folder.
+
+    Args:
+        source: The plugin's folder or wheel.
+        scratch: Temporary folder.
+        text: The plugin as the user specified it, for messages.
+
+    Raises:
+        ValueError: pip failed, or the package cannot be used as a plugin.
+    """
     target = scratch / "installed"
     if source.is_dir():
         copy = scratch / "source" / source.name
@@ -113,19 +134,19 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
     command = [sys.executable, *PIP, "--no-index", "--no-build-isolation", "--target", str(target), str(source)]
     outcome = answer(command, INSTALL_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
-        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}; {REPAIR_HINT}")
+        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}. {REPAIR_HINT}")
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
     if hidden:
-        raise ValueError(f"plugins={text}: it would hide the suite's own {hidden[0]}; give its package another name")
+        raise ValueError(f"plugins={text}: it would hide {hidden[0]} of the suite. Rename the package of the plugin")
     if any("Root-Is-Purelib: false" in path.read_text() for path in target.glob("*.dist-info/WHEEL")):
         raise ValueError(
-            f"plugins={text}: it has compiled parts, which fit one Python only; install it into the controller's and the "
-            f"framework's environment yourself and type plugins=[NAME]"
+            f"plugins={text}: it has compiled parts, which fit only a single Python version. Install it yourself into the "
+            f"environments of the controller and of the framework, and set plugins=[NAME]"
         )
 
 
 def _error_line(output: str) -> str:
-    """The line of pip's output with the cause: the last one that the build printed, else the last error."""
+    """Return the line of pip's output with the cause: the last line that the build printed, else the last error."""
     lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
     ends = [number for number, line in enumerate(lines) if "[end of output]" in line]
     if ends and ends[0] > 0:

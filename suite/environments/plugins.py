@@ -1,10 +1,11 @@
-"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of another package available.
+"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of a different package available.
 
-A folder or wheel is installed by pip, once, into a folder of its own that is named after a digest of its content
-(`plugins/` below the environments), and that folder goes first on the Python path of the controller and of every worker. No
-environment is changed: all of them, read-only ones and containers too, see the same plugin; a sweep that is
-running keeps the version it began with; and a plugin is removed by deleting a folder. A distribution that is installed
-already is used as it is. Nothing is downloaded.
+pip installs a folder or wheel once, into a separate folder that is named after a digest of its content (`plugins/` below the
+environments). This folder comes first on the Python path of the controller and of every worker.
+
+No environment is changed. All environments, including read-only environments and containers, therefore use the same plugin, a
+running sweep keeps the version with which it began, and a plugin is removed by deleting its folder. A distribution that is
+installed already is used as it is. Packages are not downloaded.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from suite.launch.base import Framework
 from suite.launch.launcher import Launcher
 from workloads.api import Dataset, Workload
 
-IMPORT_HINT = "it must be importable, with all that it needs installed there"
+IMPORT_HINT = "It must be importable, with all its dependencies installed in the same environment"
 TRAINER_CHECK_SECONDS = 300.0
-"""The first import of a framework from a slow disk takes a minute."""
+"""Timeout for importing a trainer. The first import of a framework from a slow disk takes a minute."""
 
 TRAINER_CHECK_SCRIPT = """
 import sys
@@ -53,60 +54,82 @@ _LOADERS: dict[str, tuple[Callable[[str], Any], type]] = {
     registry.STUDIES: (registry.load_study, object),
     registry.LAUNCHERS: (registry.load_launcher, Launcher),
 }
-"""Group of entry points to what loads one, and its type."""
+"""The function that loads an entry point, and the type of the loaded object, by group of entry points."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A distribution with workloads, frameworks, trainers, data sets or studies."""
+    """A distribution with workloads, frameworks, trainers, data sets, studies, or launchers."""
 
     argument: str
-    """What the user typed."""
+    """The plugin as the user specified it."""
     name: str
     version: str
     folder: Path | None
-    """Folder it was installed into for the suite; None: it is part of the controller's environment."""
+    """Folder into which the suite installed the plugin. None if it is part of the controller's environment."""
     entry_points: tuple[tuple[str, str], ...]
-    """(entry-point group, name)."""
+    """Group and name of each entry point."""
 
 
 def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, ...]:
-    """Install missing plugins, put them on this process's path, and check them. Raises ValueError (one line).
+    """Install missing plugins, add them to the Python path of this process, and check them.
 
-    `installs`: false for a dry run, in which a plugin that is not installed yet lives in a temporary folder.
+    Args:
+        arguments: Paths or names of plugins, as the user specified them.
+        installs: False for a dry run, which installs a new plugin into a temporary folder.
+
+    Raises:
+        ValueError: A plugin cannot be installed or used. The message has one line.
     """
     plugins: dict[str, Plugin] = {}
     for text in arguments:
-        plugin = _activate_one(text, installs)
+        plugin = _activate_plugin(text, installs)
         first = plugins.setdefault(canonicalize_name(plugin.name), plugin)
         if first.folder != plugin.folder:
-            raise ValueError(
-                f"plugins: {first.argument} and {text} are both called {plugin.name}; leave one of them out"
-            )
+            raise ValueError(f"plugins: {first.argument} and {text} are both named {plugin.name}. Remove one of them")
     if plugins:
         registry.refresh()
         for group in (*_LOADERS, registry.TRAINERS):
-            registry.names(group)  # raises where two distributions define one name
+            registry.names(group)  # raises ValueError if two distributions define the same name
         for plugin in plugins.values():
             _check_loadable(plugin)
     return tuple(plugins.values())
 
 
 def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
-    """The environment with the plugins on its path. Raises ValueError if an installed one is not installed there."""
-    needed = [plugin for plugin in plugins if plugin.folder is None]
-    versions = installed_versions(environment, [plugin.name for plugin in needed]) if needed else {}
-    for plugin in needed:
+    """Return the environment with the plugins on its Python path.
+
+    Args:
+        environment: Environment of the workers.
+        plugins: The plugins of the command.
+
+    Raises:
+        ValueError: A plugin from the controller's environment has a different version in this environment, or is missing.
+    """
+    installed = [plugin for plugin in plugins if plugin.folder is None]
+    versions = installed_versions(environment, [plugin.name for plugin in installed]) if installed else {}
+    for plugin in installed:
         if versions[plugin.name] != plugin.version:
             raise ValueError(
                 f"plugins={plugin.argument}: environment {environment.name} has {versions[plugin.name] or 'no'} {plugin.name}, "
-                f"the controller {plugin.version}; give the path of its folder or wheel, which serves all environments"
+                f"but the controller has {plugin.version}. Set plugins to the path of its folder or wheel, which works in all "
+                f"environments"
             )
     return replace(environment, python_path=tuple(str(plugin.folder) for plugin in plugins if plugin.folder))
 
 
 def check_trainer(environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]) -> None:
-    """Import a plugin's trainer in the environment in which it will run; built-in ones are not checked. Raises ValueError."""
+    """Import the trainer of a plugin in the environment in which it will run. Built-in trainers are not checked.
+
+    Args:
+        environment: Environment of the workers.
+        workload: Name of the workload.
+        framework: Name of the framework.
+        plugins: The plugins of the command.
+
+    Raises:
+        ValueError: The trainer cannot be imported, or is incomplete.
+    """
     trainer = f"{workload}.{framework}"
     plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.entry_points), None)
     if plugin is None:
@@ -115,15 +138,15 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
     outcome = answer(command, TRAINER_CHECK_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
         mounted = environment.argv_prefix and environment.container is None and plugin.folder
-        hint = f"{IMPORT_HINT}{f' and {plugin.folder} mounted' if mounted else ''}"
+        hint = f"{IMPORT_HINT}{f', and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
-            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {outcome.why}; "
+            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {outcome.why}. "
             f"{hint}"
         )
 
 
-def _activate_one(text: str, installs: bool) -> Plugin:
-    """Make one plugin importable in this process."""
+def _activate_plugin(text: str, installs: bool) -> Plugin:
+    """Make a plugin importable in this process, and return it. Raises ValueError if it has no entry points."""
     dist = _installed_distribution(text)
     folder = None
     if dist is None:
@@ -135,14 +158,21 @@ def _activate_one(text: str, installs: bool) -> Plugin:
     entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
     if not entry_points:
         raise ValueError(
-            f"plugins={text}: {dist.metadata['Name']} has nothing for the suite: no entry point in {', '.join(groups)}; "
-            f"see docs/adding_a_workload.md"
+            f"plugins={text}: {dist.metadata['Name']} is not a plugin of the suite: it has no entry point in "
+            f"{', '.join(groups)}. See docs/adding_a_workload.md"
         )
     return Plugin(text, dist.metadata["Name"], dist.version, folder, entry_points)
 
 
 def _installed_distribution(text: str) -> Distribution | None:
-    """The installed distribution that `text` names (`lines`, `lines>=1.0`); None if it is a path or nothing."""
+    """Return the installed distribution that matches a requirement (`lines`, `lines>=1.0`).
+
+    Returns:
+        None if `text` is a path, or if the distribution is not installed.
+
+    Raises:
+        ValueError: A different version of the distribution is installed.
+    """
     try:
         requirement = Requirement(text)
         dist = distribution(requirement.name)
@@ -150,26 +180,31 @@ def _installed_distribution(text: str) -> Distribution | None:
         return None
     if not requirement.specifier.contains(dist.version, prereleases=True):
         raise ValueError(
-            f"plugins={text}: version {dist.version} is installed in {sys.prefix}; type plugins={requirement.name}"
+            f"plugins={text}: version {dist.version} is installed in {sys.prefix}. To use it, set plugins={requirement.name}"
         )
     return dist
 
 
 def _check_loadable(plugin: Plugin) -> None:
-    """Load everything but the trainers, which need their framework, and check the types."""
+    """Load all entry points except trainers, which need their framework, and check the types. Raises ValueError."""
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
             continue
-        what = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"
-        load, wanted = _LOADERS[group]
+        subject = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"
+        load, expected_type = _LOADERS[group]
         try:
             loaded = load(name)
         except (Exception, SystemExit) as error:
-            first = (str(error).splitlines() or [""])[0]
-            raise ValueError(f"{what} cannot be imported: {type(error).__name__}: {first}; {IMPORT_HINT}") from None
+            first_line = (str(error).splitlines() or [""])[0]
+            raise ValueError(
+                f"{subject} cannot be imported: {type(error).__name__}: {first_line}. {IMPORT_HINT}"
+            ) from None
         if group == registry.STUDIES:
-            load_study(name)  # says itself what is wrong with a description
+            load_study(name)  # raises ValueError for an invalid description
             continue
         is_class = isinstance(loaded, type) and group in (registry.WORKLOADS, registry.DATASETS)
-        if not issubclass(loaded if is_class else type(loaded), wanted) or loaded.name != name:
-            raise ValueError(f"{what} is {loaded!r}; see docs/adding_a_workload.md for what is needed")
+        if not issubclass(loaded if is_class else type(loaded), expected_type) or loaded.name != name:
+            raise ValueError(
+                f"{subject} is {loaded!r}: expected the type {expected_type.__name__} and the name '{name}'. "
+                f"See docs/adding_a_workload.md"
+            )

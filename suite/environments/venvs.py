@@ -1,4 +1,4 @@
-"""Creates, updates and removes virtual environments from locks, and tells their state.
+"""Creates, updates, and removes virtual environments from locks, and reports their state.
 
 An environment counts as complete if it has a marker with the digest of its lock. The marker is written last, so an
 environment whose creation was interrupted counts as broken and is created again from scratch.
@@ -25,13 +25,14 @@ from workloads import files
 
 MARKER = ".suite-ready"
 ERROR_LINES = 15
-"""Lines of a failed command's output that are shown."""
+"""Number of lines of a failed command's output that are shown."""
 
 Say = Callable[[str], None]
+"""Function that receives one line about the progress, such as `print`."""
 
 
 class CommandFailed(RuntimeError):
-    """A command that creates an environment failed; the message ends with the command's last output lines."""
+    """A command that creates an environment failed. The message ends with the last lines of its output."""
 
 
 @dataclass(frozen=True)
@@ -41,36 +42,44 @@ class EnvironmentStatus:
     name: str
     folder: Path
     lock: Lock | None
-    """None for a venv that was made by hand."""
+    """None for a venv that was created by hand."""
     state: str
     """`missing`, `broken`, `outdated`, `ready`, or `by hand` (no lock of this name)."""
     reason: str = ""
     python_version: str = ""
-    """`3.11.7`; empty if unknown."""
+    """Python version, such as `3.11.7`. Empty if unknown."""
     is_of_another_checkout: bool = False
-    """True for an outdated environment that another checkout created from the same lock and `setup.cfg`. It works, with the
+    """True for an outdated environment that a different checkout created from the same lock and `setup.cfg`. It works with the
     code of that checkout."""
 
     @property
     def python(self) -> Path:
-        """The environment's interpreter."""
+        """Path of the environment's interpreter."""
         return self.folder / "bin" / "python"
 
     @property
     def shown(self) -> str:
-        """The state with its reason, for people."""
+        """The state and its reason, as text for the user."""
         if self.is_of_another_checkout:
-            return f"{self.reason}; works; `{as_typed(f'suite env create {self.name}')}` updates it"
+            return f"{self.reason} (usable). To update it, run: {as_typed(f'suite env create {self.name}')}"
         return f"{self.state} ({self.reason})" if self.reason else self.state
 
 
 def existing(root: Path) -> list[str]:
-    """Names of the folders below `root` that are virtual environments."""
+    """Return the names of the folders below `root` that are virtual environments."""
     return sorted(path.parent.name for path in root.glob("*/pyvenv.cfg"))
 
 
 def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
-    """The state of an environment, found without running anything in it."""
+    """Return the state of an environment, without starting its Python.
+
+    Args:
+        name: Name of the environment.
+        project: Checkout with which the environment is compared.
+
+    Raises:
+        ValueError: The name is not a valid name of an environment.
+    """
     lock = locks.framework_locks(project).get(name)
     folder = env_root() / _validated_name(name)
     python = folder / "bin" / "python"
@@ -79,19 +88,19 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
     if not os.path.lexists(folder):
         return EnvironmentStatus(name, folder, lock, "missing")
     if not python.exists():
-        return EnvironmentStatus(name, folder, lock, "broken", "its Python is gone")
+        return EnvironmentStatus(name, folder, lock, "broken", "its Python is missing")
     try:
         marker = files.read_json(folder / MARKER)
-        made_from, version = str(marker["digest"]), str(marker["python"])
+        digest, version = str(marker["digest"]), str(marker["python"])
     except (OSError, ValueError, KeyError, TypeError):
-        return EnvironmentStatus(name, folder, lock, "broken", "its making did not finish")
-    if made_from == locks.digest(lock, project):
+        return EnvironmentStatus(name, folder, lock, "broken", "its creation did not finish")
+    if digest == locks.digest(lock, project):
         return EnvironmentStatus(name, folder, lock, "ready", "", version)
     creator, is_of_another_checkout = str(marker.get("project")), False
     if creator != str(project) and not Path(creator).is_dir():
-        reason = f"the checkout that created it, {creator}, is gone"
-    elif made_from == locks.digest(lock, project, creator):
-        reason, is_of_another_checkout = "created by another checkout", True
+        reason = f"the checkout that created it, {creator}, does not exist any more"
+    elif digest == locks.digest(lock, project, creator):
+        reason, is_of_another_checkout = "created by a different checkout", True
     else:
         reason = "its lock or setup.cfg has changed"
     return EnvironmentStatus(name, folder, lock, "outdated", reason, version, is_of_another_checkout)
@@ -100,17 +109,17 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
 def create(
     name: str, recreate: bool = False, python: str | None = None, say: Say = print, project: Path = PROJECT
 ) -> None:
-    """Make an environment from its lock, or bring it up to date; a ready one is left as it is.
+    """Create an environment from its lock, or update it. A ready environment is not changed.
 
     Args:
-        name: name of the lock.
-        recreate: start from an empty folder.
-        python: the interpreter to build on; default: one that the lock supports, this one if it does.
-        say: gets progress lines.
-        project: the checkout that is installed (editable) into the environment.
+        name: Name of the lock.
+        recreate: Start from an empty folder.
+        python: Interpreter of the environment. Default: this interpreter if the lock supports it, else an interpreter on the
+            PATH that the lock supports.
+        project: Checkout that is installed (editable) into the environment.
 
     Raises:
-        ValueError: there is no such lock, or no Python that it supports.
+        ValueError: The lock does not exist, or no Python that it supports was found.
         CommandFailed: venv or uv failed.
     """
     if name not in locks.framework_locks(project):
@@ -134,27 +143,37 @@ def create(
         say(f"{name}: ready after {time.monotonic() - started:.0f} s in {current.folder}")
 
 
-def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, project: Path) -> None:
-    """Install everything from the lock, then write the marker."""
+def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: Say, project: Path) -> None:
+    """Install all packages of the lock, and write the marker.
+
+    Args:
+        current: State of the environment before.
+        keep: Install into the existing venv instead of a new venv.
+        python: Interpreter for a new venv. None: `find_python` searches for it.
+        log: Receives lines about the progress.
+        project: Checkout that is installed.
+    """
     assert current.lock is not None
     name, folder, lock = current.name, current.folder, current.lock
     if not keep:
         base = find_python(lock, python)
         _delete_folder(folder)
-        say(f"{name}: new virtual environment with {base}")
+        log(f"{name}: new virtual environment with {base}")
         _run([base, "-m", "venv", "--without-pip", str(folder)])
     (folder / MARKER).unlink(missing_ok=True)
     version = _python_version(str(current.python))
     if version is None or not lock.supports(parsed_version(version)):
-        raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
-    command, variables = installer.install(str(current.python))  # asks pip, once
+        raise ValueError(
+            f"environment {name} needs Python {lock.python_range}, but {current.python} has version {version}"
+        )
+    command, variables = installer.install(str(current.python))  # reads the settings of pip once
 
-    def install(*words: str) -> None:
-        _run([*command, *words], variables)
+    def install(*arguments: str) -> None:
+        _run([*command, *arguments], variables)
 
-    say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
+    log(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages. A framework takes a minute or more")
     install("--requirement", str(lock.path))
-    # Two builds of one checkout at once would write the same metadata folder.
+    # Two concurrent builds of the same checkout would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if own_package.is_checkout(project):
             for package in locks.packages(lock, project):
@@ -168,9 +187,14 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
 
 
 def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
-    """Delete an environment's folder.
+    """Delete the folder of an environment.
 
-    Raises ValueError for anything that is not an environment's own folder directly below the environments' root.
+    Args:
+        name: Name of the environment.
+        project: Checkout whose locks are used.
+
+    Raises:
+        ValueError: The folder does not exist, or is not the folder of an environment directly below the root of environments.
     """
     current = status(name, project)
     if not os.path.lexists(current.folder):
@@ -181,7 +205,15 @@ def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
 
 
 def find_python(lock: Lock, requested: str | None = None) -> str:
-    """An interpreter that the lock supports: the given one, this one, or `python3.N` on PATH."""
+    """Return an interpreter that the lock supports.
+
+    Args:
+        lock: Lock of the environment.
+        requested: Interpreter to use. None: this interpreter if the lock supports it, else `python3.N` on PATH.
+
+    Raises:
+        ValueError: No such interpreter was found, or the lock does not support the requested interpreter.
+    """
     first, last = lock.python_first, lock.python_last
     names = [f"python{first[0]}.{minor}" for minor in range(last[1], first[1] - 1, -1)]
     for candidate in [requested] if requested else [sys.executable, *names]:
@@ -190,52 +222,59 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
             return candidate
         if requested:
             problem = f"{requested} is Python {version}" if version else f"{requested} does not run"
-            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}; {problem}")
+            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}, but {problem}")
     this_version, supported = "{}.{}".format(*sys.version_info), " or ".join(names)
     raise ValueError(
-        f"environment {lock.name} needs Python {lock.python_range}; this is {this_version} and PATH has no {supported}; "
-        f"install one, or say where it is: suite env create {lock.name} --python FILE"
+        f"environment {lock.name} needs Python {lock.python_range}, but this is {this_version} and PATH has no {supported}. "
+        f"Install a supported version, or run: suite env create {lock.name} --python FILE"
     )
 
 
 def _python_version(python: str) -> str | None:
-    """Version of an interpreter, `3.11.7`; None if it does not run."""
+    """Return the version of an interpreter, such as `3.11.7`. None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     outcome = answer([python, "-c", code], 60)
     return outcome.out if outcome.code == 0 else None
 
 
 def parsed_version(text: str) -> Version:
-    """(3, 11) of `3.11.7`."""
+    """Return the major and minor version, such as (3, 11) for `3.11.7`."""
     major, minor, *_ = (int(part) for part in text.split("."))
     return major, minor
 
 
 def _validated_name(name: str) -> str:
-    """The name, if it can only be a folder directly below the root. Raises ValueError."""
+    """Return the name. Raises ValueError if it could be a path other than a folder directly below the root."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise ValueError(f"{name!r} is no environment's name: letters, digits, '.', '_' and '-' only")
+        raise ValueError(
+            f"{name!r} is not a valid name of an environment: only letters, digits, '.', '_', and '-' are allowed"
+        )
     return name
 
 
 def _delete_folder(folder: Path) -> None:
-    """Delete an environment's folder. A link, and what holds files and is no environment, are refused; links inside are not
-    followed."""
+    """Delete the folder of an environment. Links inside the folder are not followed.
+
+    Raises:
+        ValueError: The folder is a link, or contains files and is not an environment.
+    """
     if folder.is_symlink():
-        raise ValueError(f"{folder} is a link; remove it yourself")
+        raise ValueError(f"{folder} is a link. Remove it yourself")
     marks = (MARKER, f"{MARKER}.new", "pyvenv.cfg")
     if not any((folder / name).is_file() for name in marks) and any(files for _, _, files in os.walk(folder)):
-        raise ValueError(f"{folder} is not an environment; remove it yourself, or set SUITE_ENV_DIR to another folder")
+        raise ValueError(
+            f"{folder} is not an environment. Remove it yourself, or set SUITE_ENV_DIR to a different folder"
+        )
     assert folder.parent == env_root(), folder
     if folder.exists():
-        # The marker goes first: a half-deleted environment must not look finished.
+        # The marker is deleted first, because a half-deleted environment must not look finished.
         (folder / MARKER).unlink(missing_ok=True)
         shutil.rmtree(folder)
 
 
 def _run(command: list[str], variables: Mapping[str, str] | None = None) -> None:
-    """Run a command quietly. Raises CommandFailed with its last lines."""
-    # A PYTHONPATH would make builds believe that packages are there which the environment does not have.
+    """Run a command without printing its output. Raises CommandFailed with the last lines of its output."""
+    # With a PYTHONPATH, builds would import packages that the environment does not have.
     outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"), also=variables)
     if outcome.code != 0:
         lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
@@ -243,12 +282,12 @@ def _run(command: list[str], variables: Mapping[str, str] | None = None) -> None
 
 
 @contextlib.contextmanager
-def _exclusive_lock(name: str, say: Say) -> Iterator[None]:
-    """Context that holds the file lock of one environment; the system releases it if this process dies."""
+def _exclusive_lock(name: str, log: Say) -> Iterator[None]:
+    """Hold the file lock of an environment in a context. The system releases the lock if this process dies."""
     with open(env_root() / f".{name}.lock", "w", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"{name}: waiting for another process that works on it")
+            log(f"{name}: waiting for a different process that is using this environment")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -64,7 +64,7 @@ def test_the_main_module_of_another_program_is_no_suite(monkeypatch, tmp_path):
 
 def test_a_hint_works_as_it_is_typed(tmp_path):
     done = run_suite(tmp_path, "workload=ncf", "profile=demo", SUITE_ENV_DIR=str(tmp_path / "none"))
-    command = done.stderr.strip().rpartition("make it with: ")[2].split()
+    command = done.stderr.strip().rpartition("Run: ")[2].split()
     assert command[-3:] == ["env", "create", "torch"]
     said = subprocess.run([*command[:-2], "list"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert "torch" in said.stdout

@@ -22,7 +22,7 @@ def test_which_devices_a_build_carries(capability, fits):
     ("cuda", "driver", "devices", "why"),
     [
         *((*each, ["9.0"], "") for each in (("13.0", "13.0"), ("12.8", "12.2"), ("12.6", "13.0"), ("13.0", None))),
-        ("13.0", "12.8", ["9.0"], "is built for CUDA 13.0, the driver ends at 12.8"),
+        ("13.0", "12.8", ["9.0"], "is built for CUDA 13.0, but the driver supports CUDA up to 12.8"),
         ("13.0", "13.0", ["8.0", "9.0", "10.0"], "has no code for compute capability 8.0, 10.0 (it has sm_90)"),
     ],
 )

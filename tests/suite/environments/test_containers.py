@@ -139,7 +139,9 @@ def test_mounts_of_the_user(text, mount):
 
 @pytest.mark.parametrize("text", ["a", "/a:b", "/a:/b:x", "/a:/b:ro:z", ""])
 def test_mounts_that_are_none(text):
-    with pytest.raises(ValueError, match=r"environment\.mounts=.* absolute paths are allowed, as HOST, HOST:INSIDE"):
+    with pytest.raises(
+        ValueError, match=r"environment\.mounts=.* expected absolute paths in the form HOST, HOST:INSIDE"
+    ):
         Mount.read(text)
 
 
@@ -156,12 +158,15 @@ def test_what_ends_the_containers_of_a_run():
 
 NO_IMAGE = 'case "$1" in version) echo 20;; *) echo "No such image" >&2; exit 1;; esac'
 NO_DAEMON = "echo hello; echo 'Cannot connect to the Docker daemon.' >&2; exit 1"
-PULLED = r"nothing is downloaded for a run; type: "
+PULLED = r"a run does not download images\. Run: "
 IMAGE = {"image": "a:1"}
 MISSING = [
-    *((name, "", {}, rf"^environment={name} needs .* type environment\.image=") for name in containers.PROGRAMS),
+    *((name, "", {}, rf"^environment={name} needs .* Set environment\.image=") for name in containers.PROGRAMS),
     *((name, "", IMAGE, rf"^environment={name}: {name} is not installed") for name in containers.PROGRAMS),
-    *((name, NO_IMAGE, IMAGE, rf"no such .* type: {name} pull a:1$") for name in containers.WITH_DAEMON),
+    *(
+        (name, NO_IMAGE, IMAGE, rf"does not have this image .* Run: {name} pull a:1$")
+        for name in containers.WITH_DAEMON
+    ),
 ]
 
 
@@ -170,12 +175,22 @@ MISSING = [
     [
         *MISSING,
         ("auto", "", IMAGE, r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot"),
-        ("docker", NO_DAEMON, IMAGE, r"answer: Cannot connect .*; `docker version` must work first$"),
-        ("docker", "echo 20", {"image": "a:1", "mounts": ["/no/such:/x"]}, r"mounts: /no/such does not exist here$"),
+        ("docker", NO_DAEMON, IMAGE, r"respond: Cannot connect .*\. `docker version` must work first$"),
+        (
+            "docker",
+            "echo 20",
+            {"image": "a:1", "mounts": ["/no/such:/x"]},
+            r"mounts: /no/such does not exist on this machine$",
+        ),
         ("apptainer", "echo", {"image": "docker://a"}, rf"{PULLED}apptainer pull image\.sif docker://a$"),
         ("enroot", "echo", {"image": "docker://a"}, rf"{PULLED}enroot import --output image\.sqsh docker://a$"),
         ("apptainer", "echo", {"image": "/no/such.sif"}, r"^environment\.image=/no/such\.sif: no such file$"),
-        ("enroot", "echo mine", {"image": "/no/such"}, r": no such file and no container that `enroot list` shows$"),
+        (
+            "enroot",
+            "echo mine",
+            {"image": "/no/such"},
+            r": no such file, and `enroot list` does not list a container with this name$",
+        ),
     ],
 )
 def test_what_is_in_the_way_is_one_line(program, monkeypatch, tmp_path, name, script, config, said):

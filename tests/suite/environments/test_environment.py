@@ -144,7 +144,7 @@ def test_list_shows_every_lock_and_which_were_not_tried(root, capsys):
     [
         (["create", "tensorflow-cup"], 2, "", "did you mean 'tensorflow-cpu'?"),
         (["check", "tensorflow-cup"], 2, "", "did you mean 'tensorflow-cpu'?"),
-        (["check", "torch"], 1, "torch: FAIL missing; make it with: suite env create torch\n", ""),
+        (["check", "torch"], 1, "torch: FAIL missing. Run: suite env create torch\n", ""),
     ],
 )
 def test_a_name_that_is_wrong_or_missing_gives_one_line(root, capsys, words, code, out, said):
@@ -189,7 +189,7 @@ def test_several_environments_are_made_by_one_command(made, capsys):
 def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, capsys, monkeypatch):
     (made / "tiny" / "core.py").unlink()
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))  # no terminal: nobody is asked
-    lost = "1 file(s) of tiny are gone, such as tiny/core.py"
+    lost = "1 file(s) of tiny are missing, such as tiny/core.py"
     with pytest.raises(ValueError, match=rf"{re.escape(lost)}. Run: suite env create") as error:
         create("tiny")
     assert "suite env create tiny --recreate, or to delete it: suite env remove tiny" in str(error.value)

@@ -77,10 +77,10 @@ def test_pins_and_support_depend_on_the_python_version(tmp_path):
 def test_no_python_that_the_lock_supports(tmp_path):
     path = tmp_path / "old.txt"
     path.write_text("# python: 2.6-2.6\n")
-    said = r"needs Python 2\.6 to 2\.6; this is .* PATH has no python2\.6; .*--python FILE"
+    said = r"needs Python 2\.6 to 2\.6, but this is .* PATH has no python2\.6\. .*--python FILE"
     with pytest.raises(ValueError, match=said):
         venvs.find_python(locks.read(path))
-    with pytest.raises(ValueError, match=r"needs Python 2\.6 to 2\.6; .* is Python 3"):
+    with pytest.raises(ValueError, match=r"needs Python 2\.6 to 2\.6, but .* is Python 3"):
         venvs.find_python(locks.read(path), sys.executable)
     with pytest.raises(ValueError, match="does not run"):
         venvs.find_python(locks.read(path), str(tmp_path))

@@ -119,9 +119,9 @@ def python_of_tiny(root, marker):
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
-        ("nothing", "created by another checkout; works; `suite env create tiny` updates it"),
+        ("nothing", "created by a different checkout (usable). To update it, run: suite env create tiny"),
         ("lock", "outdated (its lock or setup.cfg has changed)"),
-        ("creator", "outdated (the checkout that created it, {other}, is gone)"),
+        ("creator", "outdated (the checkout that created it, {other}, does not exist any more)"),
     ],
 )
 def test_an_environment_of_another_checkout(project, root, tmp_path, change, shown):
@@ -163,7 +163,7 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
 
     def say(line):
         said.append(line)
-        if "waiting for another process" in line:
+        if "waiting for a different process" in line:
             waits.set()
 
     monkeypatch.setattr(venvs, "_make", make)
@@ -180,7 +180,7 @@ NO_NAMES = ("..", ".", "", "../victim", "a/b", "torch/../../victim", "~", "-x", 
 def test_remove_refuses_a_path(root, tmp_path, name):
     root.mkdir()
     (tmp_path / "victim").mkdir()
-    with pytest.raises(ValueError, match="no environment's name"):
+    with pytest.raises(ValueError, match="is not a valid name of an environment"):
         venvs.remove(name.format(tmp_path=tmp_path))
     assert (tmp_path / "victim").is_dir()
     assert root.is_dir()

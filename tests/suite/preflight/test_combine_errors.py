@@ -29,7 +29,7 @@ def only_environment(monkeypatch, *names):
     def resolve(config, default, device="cpu", tell=None):
         name = default if config.name == "auto" else config.name
         if name not in names:
-            raise ValueError(f"environment {name} does not exist; make it with: suite env create {name}")
+            raise ValueError(f"environment {name} does not exist. Run: suite env create {name}")
         return Environment(name, (), sys.executable)
 
     monkeypatch.setattr(environment, "resolve", resolve)

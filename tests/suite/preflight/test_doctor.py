@@ -164,7 +164,11 @@ def test_no_driver(tmp_path, quiet, monkeypatch):
     ("answer", "driver", "expected"),
     [
         (Answer("2.11", Build("13.0", ("sm_90",)), True), "13.0", "ok"),
-        (Answer("2.11", Build("13.0", ("sm_90",)), True), "12.8", "the driver ends at 12.8; type environment=other"),
+        (
+            Answer("2.11", Build("13.0", ("sm_90",)), True),
+            "12.8",
+            "the driver supports CUDA up to 12.8; type environment=other",
+        ),
         (Answer("2.11", None, False), "13.0", "is a build for CPUs; type environment=other"),
         (Answer("2.11", Build("13.0", ("sm_90",)), False), "13.0", "sees no GPU; look at CUDA_VISIBLE_DEVICES"),
     ],
@@ -191,10 +195,10 @@ def asked(folder, script):
 @pytest.mark.parametrize(
     ("changes", "what", "do"),
     [
-        ({"driver": 12080}, "is built for CUDA 13.0, the driver ends at 12.8", "type environment=torch-cu126"),
+        ({"driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8", "type environment=torch-cu126"),
         ({"capability": (7, 0)}, "has no code for compute capability 7.0 (it has sm_75)",
          "type environment=torch-cu126"),
-        ({"capability": (12, 0), "driver": 12080}, "is built for CUDA 13.0, the driver ends at 12.8",
+        ({"capability": (12, 0), "driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8",
          "update the driver"),
         ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "type device=cpu"),
     ],

@@ -133,7 +133,7 @@ def file_of(content):
          "To make them equal, run: suite env create torch"),
         (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not work there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
-        (asked(output="hello"), "machine b: environment torch does not answer as a Python does: 'hello'"),
+        (asked(output="hello"), "machine b: environment torch does not respond as a Python interpreter: 'hello'"),
         (asked(variables={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
         (asked(variables={"XLA_FLAGS": "--b"}),
          "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, XLA_FLAGS=--a on this machine. "
