@@ -1,6 +1,6 @@
 """Configuration of a run: a dataclass for each group of keys, with the allowed values of each key.
 
-`suite.config` composes a `RunConfig` from the command line and from files. All other packages receive it.
+`suite.config` composes a `RunConfig` from the command line and from files. The remaining packages receive it as an argument.
 """
 
 from __future__ import annotations
