@@ -39,10 +39,18 @@ def is_in_name(key: str) -> bool:
 
 
 def named(workload: str, framework: str, profile: str, devices: int, device: str, words: Sequence[str]) -> str:
-    """Return the folder name of a job whose command line sets `words`, and `device`, unless that is `auto`.
+    """Return the folder name of a job.
 
     The name ends with a hash if it does not show the settings exactly: a file name cannot hold every character, or the name
     would be too long. Two jobs with different settings in their names therefore never share a folder.
+
+    Args:
+        workload: Name of the workload.
+        framework: Name of the framework.
+        profile: Name of the profile.
+        devices: Number of devices.
+        device: Kind of device. It is left out of the name if it is `auto`.
+        words: Overrides `key=value` of the command line.
     """
     name = f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"
     extra = sorted({word for word in words if is_in_name(word.partition("=")[0])})

@@ -1,7 +1,7 @@
 """Labels of runs. A label is a condition that is shown with every number of a run, such as `cpu` or `demo`.
 
-Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions without `label_facts` hold the
-texts alone: `label_of_text` translates these.
+Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions without `label_facts` only
+hold the texts, which `label_of_text` converts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LabelKind(enum.Enum):
     ASYNC = "async"
     """Each device updated the model with its gradients, without synchronization."""
     STRAGGLER = "straggler"
-    """A device was slowed down on purpose. The detail is the delay of a step."""
+    """A device was slowed down on purpose. The detail is the delay per step."""
     RESUMED = "continued"
     """The run was resumed from a checkpoint."""
     BUSY = "busy machine"
@@ -85,7 +85,7 @@ def profile_label(profile: str) -> Label:
 
 
 def label_from_json(value: Json) -> Label | None:
-    """Return the label that an object of `label_facts` states, or None for an invalid value.
+    """Return the label in an object of `label_facts`, or None for an invalid value.
 
     A kind that only a different version has becomes `OTHER`, with the same text.
     """

@@ -17,6 +17,10 @@ def location_of(error: BaseException, packages: Collection[str]) -> str:
 
     This is the innermost line of the traceback in a plugin among `packages`, or the innermost line in the suite without such
     a line. A ValueError of the suite has no location, because its text is written for users.
+
+    Args:
+        error: The error, with its traceback.
+        packages: Top-level packages, which may include those of plugins.
     """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return f"{error.filename}:{error.lineno}"

@@ -1,4 +1,4 @@
-"""Reads the description of a study, which is a named experiment of several jobs.
+"""Reads the description of a study, which is a named experiment of one or more jobs.
 
 A description is a file in `conf/study/`, or comes from a plugin:
 
@@ -142,7 +142,7 @@ def _described(name: str) -> Mapping[str, Any]:
 
 def _mapping(name: str, what: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping | None):
-        raise ValueError(f"study={name}: {what} is not of the form key: value. {_FORM}")
+        raise ValueError(f"study={name}: {what} is not a mapping (key: value). {_FORM}")
     return value or {}
 
 

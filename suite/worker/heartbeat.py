@@ -33,16 +33,16 @@ class WorkerStatus:
     """Number of updates. It also rises while `step` does not change, such as during an evaluation."""
     samples: int = 0
     elapsed_seconds: float | None = None
-    """Time since `run_start`; None before it."""
+    """Time since `run_start`. None before it."""
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
-    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`); empty before `run_stop`."""
+    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`). Empty before `run_stop`."""
     code_digest: str = ""
-    """Digest of the code that the worker imported; empty before the trainer is loaded."""
+    """Digest of the code that the worker imported. Empty before the trainer is loaded."""
     code_root: str = ""
     """Folder of the checkout, or of the installed packages, that the worker imported."""
     status: str = ""
-    """Empty until the worker has finished, then a status of `status.json`."""
+    """Empty while the worker runs, and a status of `status.json` after it has finished."""
     reason: str = ""
     code: str = ""
     """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
@@ -106,7 +106,7 @@ class HeartbeatWriter:
 
 
 def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
-    """Return the newest state of a worker; None before its first heartbeat."""
+    """Return the newest state of a worker, or None before its first heartbeat."""
     try:
         value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):

@@ -51,7 +51,7 @@ from workloads.api import Batch, Data, Diverged, Json, Trainer, TrainStats, Work
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """Status of a run at its end, and the reason if it missed its target."""
 
     status: str
     """`success` or `target_missed`, the same on every rank."""
@@ -73,7 +73,7 @@ class Block:
     data_bytes: int = 0
     """Size of the arrays that the devices of this process received."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Amount of data by the further units of the workload."""
+    """Amounts of the training data in the further units of the workload, by unit."""
     loss: float = float("nan")
     """Mean over the last `loss_steps` steps."""
     loss_steps: int = 0

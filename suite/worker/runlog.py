@@ -82,7 +82,7 @@ class RunLog:
         return files.read_bytes(self._path, LOG_BYTES)
 
     def seconds_since(self, key: str) -> float:
-        """Return the seconds since the first line with this key that the log had when it was opened; 0 without such a line."""
+        """Return the seconds since the first line with this key that the log had when it was opened, or 0."""
         if self._path is None:
             return 0.0
         first_ms = _first_time(self._path, key)

@@ -119,7 +119,7 @@ def test_the_small_size_is_another_set_of_points():
         ({**SENTENCE, "axis": {}}, "has unknown keys: axis"),
         ({**SENTENCE, "axes": {"gpus": 2}}, "the axis gpus is not a list"),
         ({**SENTENCE, "axes": {"gpus": []}}, "the axis gpus has no values"),
-        ({**SENTENCE, "points": [3]}, "points is not of the form key: value"),
+        ({**SENTENCE, "points": [3]}, "points is not a mapping (key: value)"),
     ],
 )
 def test_a_description_of_another_form_is_refused(described, expected):
