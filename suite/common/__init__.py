@@ -1,4 +1,4 @@
-"""Where things are, what can be found by name, and what `run.json` holds.
+"""Code that all packages of `suite` share: paths, the registry of plugins, `run.json`, checkpoints, and labels.
 
-Everybody in `suite` may use it; it uses `workloads.api` alone.
+All packages of `suite` may import it. It only imports `workloads.api` and `workloads.files`.
 """

@@ -1,7 +1,9 @@
-"""A run's checkpoints: `checkpoint_STEP.npz`, each a file that holds all that is needed to go on (docs/checkpoints.md).
+"""Reads and writes the checkpoints of a run, `checkpoint_STEP.npz` (docs/checkpoints.md).
 
-Arrays by name: `state/NAME` as `Trainer.state` gives them, and as bytes what the loop knows (`loop`, JSON), the log up to there
-(`log`) and its lines of figures (`metrics`). A zip file has a checksum for each of them, and its end tells whether it is whole.
+A file holds everything that is needed to resume the run. It has an array `state/NAME` for each array of `Trainer.state`, and
+three arrays of bytes: the state of the loop as JSON (`loop`), the log up to the checkpoint (`log`), and the lines of
+metrics.jsonl (`metrics`). The file is a zip archive, with a checksum for each array. A file that was only partly written has
+no valid end.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from workloads.api import Arrays, Json
 
 KEPT = 2
-"""The last ones: of two that are there, one is whole, whenever its writer is killed."""
+"""Number of checkpoints that are kept. With two files, at least one is complete whenever the writer is killed."""
 MEMBERS = ("loop", "log", "metrics")
 WEIGHTS = "weights.npz"
 """Name of the file with the trained weights (`checkpoint.final=true`)."""
@@ -32,40 +34,51 @@ _NAME = re.compile(r"checkpoint_(\d{1,18})\.npz")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run knew after some steps."""
+    """State of a run after a number of steps."""
 
     step: int
     state: Arrays
-    """The trainer's, the same in every process."""
+    """State of the trainer, which is the same on every rank."""
     loop: Mapping[str, Json]
-    """The loop's (suite.worker.loop)."""
+    """State of the loop (suite.worker.loop)."""
     log: bytes
-    """The lines of its log so far."""
+    """Lines of the log so far."""
     metrics: bytes
-    """Those of metrics.jsonl."""
+    """Lines of metrics.jsonl so far."""
 
 
 def step_of(path: Path) -> int:
-    """The steps done at a checkpoint, by its name; -1 for a file that is none."""
+    """Return the number of steps in the name of a checkpoint, or -1 if the name is not that of a checkpoint."""
     name = _NAME.fullmatch(path.name)
     return int(name[1]) if name else -1
 
 
 def found(folder: Path) -> list[Path]:
-    """A folder's checkpoints, the newest first."""
+    """Return the checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError):
         return sorted((path for path in folder.iterdir() if step_of(path) >= 0), key=step_of, reverse=True)
     return []
 
 
 def prune(folder: Path) -> None:
-    """Delete all but the last ones."""
+    """Delete all checkpoints in a folder except the newest `KEPT`."""
     for path in found(folder)[KEPT:]:
         path.unlink(missing_ok=True)
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> int:
-    """Write it, and delete older ones; returns its bytes. Raises OSError."""
+    """Write a checkpoint, and delete all but the newest `KEPT` checkpoints of the folder.
+
+    Args:
+        folder: Folder of the run.
+        checkpoint: The checkpoint.
+
+    Returns:
+        Size of the file in bytes.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     import numpy as np
 
     parts = (json.dumps(checkpoint.loop).encode(), checkpoint.log, checkpoint.metrics)
@@ -77,13 +90,24 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
 
 
 def write_arrays(path: Path, arrays: Arrays) -> int:
-    """Write arrays by their names as a whole or not at all; returns the file's bytes. Raises OSError."""
+    """Write arrays atomically to an `.npz` file.
+
+    Args:
+        path: The file. An existing file is replaced.
+        arrays: The arrays by name.
+
+    Returns:
+        Size of the file in bytes.
+
+    Raises:
+        OSError: The file cannot be written. An existing file is then unchanged.
+    """
     import numpy as np
 
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as stream:
-            np.savez(stream, **arrays)  # type: ignore[arg-type]  # of a keyword that older ones do not have
+            np.savez(stream, **arrays)  # type: ignore[arg-type]  # newer NumPy stubs have the keyword `allow_pickle: bool`
             stream.flush()
             os.fsync(stream.fileno())
             size = stream.tell()
@@ -96,19 +120,32 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
 
 
 def damage(path: Path) -> str:
-    """Why a checkpoint cannot be gone on from; empty for one that is whole."""
+    """Return why a run cannot resume from a checkpoint. Empty if the file is complete and undamaged."""
     try:
         with files.open_stream(path) as stream, zipfile.ZipFile(stream) as archive:
             stored = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
             missing = [name for name in MEMBERS if f"{name}.npy" not in archive.namelist()]
-            wrong = archive.testzip() if stored else "what is compressed"
+            damaged = archive.testzip() if stored else None
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, EOFError) as error:
         return str(error).partition("\n")[0] or type(error).__name__
-    return f"{wrong} in it is damaged" if wrong else f"it holds no {missing[0]}" if missing else ""
+    if not stored:
+        return "it has compressed members"
+    if damaged:
+        return f"its member {damaged} is damaged"
+    return f"its member {missing[0]} is missing" if missing else ""
 
 
 def read(path: Path, with_state: bool = True) -> Checkpoint:
-    """Raises OSError and ValueError. `with_state`: else without the trainer's, which may be large."""
+    """Return the checkpoint in a file.
+
+    Args:
+        path: The file.
+        with_state: Read the state of the trainer, which may be large. Otherwise the state is empty.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is not a valid checkpoint.
+    """
     import numpy as np
 
     with files.open_stream(path) as stream, np.load(stream, allow_pickle=False) as archive:

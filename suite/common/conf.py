@@ -1,4 +1,4 @@
-"""Where configuration files lie: the folder that comes with the code, and those of `--config-dir` and `hydra.searchpath`."""
+"""Finds configuration files in the shipped folder, and in the folders of `--config-dir` and `hydra.searchpath`."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ from suite.common.paths import shipped
 from workloads.api import sets
 
 CONF = shipped("conf")
-_own: list[Path] = []
+_user_folders: list[Path] = []
 
 
 def search(folders: Sequence[Path]) -> None:
-    """From now on look into these folders too. Raises ValueError for one that does not exist."""
+    """Set the user's folders, which `files` then searches too. Raises ValueError if a folder does not exist."""
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"--config-dir {folder}: no such folder; it holds files such as profile/NAME.yaml")
-    _own[:] = folders
+            raise ValueError(f"--config-dir {folder}: no such folder. It must contain files such as profile/NAME.yaml")
+    _user_folders[:] = folders
     sets.search(folders)
 
 
 def search_words() -> list[str]:
-    """The user's folders as a word of the command line; none without any."""
-    return [f"hydra.searchpath={[f'file://{folder}' for folder in _own]}"] if _own else []
+    """Return the override that passes the user's folders on the command line. Empty without such folders."""
+    return [f"hydra.searchpath={[f'file://{folder}' for folder in _user_folders]}"] if _user_folders else []
 
 
 def flags() -> list[str]:
-    """The same as it is typed where there is one: `--config-dir FOLDER`."""
-    return ["--config-dir", str(_own[0])] if len(_own) == 1 else search_words()
+    """Return `--config-dir FOLDER` if there is a single user folder, and the override of `search_words` otherwise."""
+    return ["--config-dir", str(_user_folders[0])] if len(_user_folders) == 1 else search_words()
 
 
 def files(group: str) -> dict[str, Path]:
-    """Name to file of a group such as `profile` or `study`. Of the same name the shipped file wins, then that of the folder
-    that was named first, as in Hydra."""
-    paths = [path for folder in (*reversed(_own), CONF) for path in sorted((folder / group).glob("*.yaml"))]
+    """Return the files of a configuration group, such as `profile` or `study`, by name.
+
+    If several folders have a file of the same name, the shipped file takes precedence, then the folder that was passed
+    first, as in Hydra.
+    """
+    paths = [path for folder in (*reversed(_user_folders), CONF) for path in sorted((folder / group).glob("*.yaml"))]
     return {path.stem: path for path in paths}

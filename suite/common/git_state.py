@@ -1,6 +1,7 @@
-"""Which state of the code a run used, according to git.
+"""Determines with git which state of the code a run uses.
 
-Variables that begin with `GIT_` are not handed to git: they would make it describe another repository or another index.
+Environment variables that begin with `GIT_` are not passed to git, because they could point it to a different repository or
+index.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ GIT_SECONDS = 60.0
 
 @lru_cache(maxsize=1)
 def git_state() -> dict[str, Json]:
-    """Return the commit, and whether tracked files differ from it according to git. None where the checkout is in no commit.
+    """Return the commit, and whether tracked files differ from it according to git. Both are None without a commit.
 
     `git status` skips files that are marked `assume-unchanged` or `skip-worktree`: `source_code.files_unlike_commit` does not.
     """
     commit, changed = _text("rev-parse", "HEAD"), _text("status", "--porcelain", "--untracked-files=no")
-    if commit is None or not committed_blobs(commit, ["suite/__init__.py"]):  # a repository around an unpacked archive
+    # The second condition is true for an archive that was unpacked inside an unrelated repository.
+    if commit is None or not committed_blobs(commit, ["suite/__init__.py"]):
         return {"commit": None, "dirty": None}
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
 def run_git(*arguments: str) -> bytes | None:
     """Return the standard output of git in this checkout. None outside a checkout, without git, and if git fails."""
-    if not IN_CHECKOUT:  # site-packages may lie in a repository of the user's
+    if not IN_CHECKOUT:  # site-packages may lie inside an unrelated repository
         return None
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}

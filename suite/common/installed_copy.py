@@ -1,7 +1,7 @@
-"""Notice of a suite that runs from a copy in site-packages although a checkout of it is in use.
+"""Prints a notice if the suite runs from a copy in site-packages, although the user works in a checkout.
 
-`pip install .` copies the package. Edits of the checkout then have no effect on the commands, and data, logs and environments
-are looked for in the working directory instead of the checkout.
+`pip install .` copies the package. Edits of the checkout then have no effect on the commands. The copy uses data, logs, and
+environments in the working directory instead of the checkout.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ DISTRIBUTION = "time-to-target"
 
 
 def copy_notice() -> str:
-    """Return one line if the suite runs from a copy of a checkout; empty in a checkout and for a package without one."""
+    """Return a line of text if the suite runs from a copy of a checkout. Empty in a checkout, and without any checkout."""
     if IN_CHECKOUT:
         return ""
     checkout = _checkout_of_installation() or _checkout_above(Path.cwd())
     if checkout is None:
         return ""
     try:
-        places = f"data in {data_root()}, logs in {log_root()}, environments in {env_root()}"
-    except ValueError:  # a variable that names no folder; the command itself reports it
-        places = "data, logs and environments in the working directory"
+        places = f"data in {data_root()}, logs in {log_root()}, and environments in {env_root()}"
+    except ValueError:  # an invalid environment variable, which the command reports
+        places = "data, logs, and environments in the working directory"
     return (
-        f"this is a copy of {checkout} in {PROJECT}: edits of the checkout have no effect, and it looks for {places}; to use "
-        f"the checkout itself, run: {shlex.quote(sys.executable)} -m pip install --no-deps -e {shlex.quote(str(checkout))}"
+        f"this is a copy of {checkout} in {PROJECT}. Edits of the checkout have no effect. The copy uses {places}. To use "
+        f"the checkout, run: {shlex.quote(sys.executable)} -m pip install --no-deps -e {shlex.quote(str(checkout))}"
     )
 
 
 def print_copy_notice(program: str) -> None:
-    """Print the notice on standard error, if there is one."""
+    """Print the notice of `copy_notice` on standard error, unless it is empty."""
     notice = copy_notice()
     if notice:
         print(f"{program}: {notice}", file=sys.stderr, flush=True)
 
 
 def _checkout_of_installation() -> Path | None:
-    """Return the folder that pip installed this package from, as pip recorded it, if that is a checkout."""
+    """Return the folder that pip recorded as the source of this package, or None if it is not a checkout."""
     try:
         recorded = distribution(DISTRIBUTION).read_text("direct_url.json")
         url = urlsplit(str(json.loads(recorded or "")["url"]))
@@ -54,6 +54,7 @@ def _checkout_of_installation() -> Path | None:
 
 
 def _checkout_above(folder: Path) -> Path | None:
+    """Return the nearest checkout that contains `folder`, or None."""
     return next((above for above in (folder, *folder.parents) if _is_checkout(above)), None)
 
 

@@ -1,7 +1,7 @@
-"""Labels of runs: conditions that every number of a run is shown with, such as `cpu` and `demo`.
+"""Labels of runs. A label is a condition that is shown with every number of a run, such as `cpu` or `demo`.
 
-Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions without `label_facts` hold the
-texts alone: `label_of_text` translates these.
+Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions without `label_facts` only
+hold the texts, which `label_of_text` converts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class LabelKind(enum.Enum):
     NULL_DEVICE = "null device"
     """The GPU is a stub without computation."""
     ASYNC = "async"
-    """Each device updated the model by its own gradients."""
+    """Each device updated the model with its gradients, without synchronization."""
     STRAGGLER = "straggler"
-    """A device was slowed down on purpose. The detail is the delay of a step."""
+    """A device was slowed down on purpose. The detail is the delay per step."""
     RESUMED = "continued"
     """The run was resumed from a checkpoint."""
     BUSY = "busy machine"
@@ -36,13 +36,13 @@ class LabelKind(enum.Enum):
     EXTRAPOLATED = "extrapolated"
     """The number lies beyond the measured device counts."""
     USER_FILE = "own file"
-    """The result is in a file of the user, without a review."""
+    """The result is from a file of the user, without a review."""
     ARTICLE = "article"
     """The result was printed in an article."""
     DATA = "data"
     """A difference of the data set, or of the initial weights, from the published files. The detail is the sentence."""
     OTHER = "other"
-    """A label of another version or program. The detail is its text."""
+    """A label of a different version or program. The detail is its text."""
 
 
 _TEXT_IS_DETAIL = (LabelKind.DATA, LabelKind.OTHER)
@@ -50,7 +50,7 @@ _TEXT_IS_DETAIL = (LabelKind.DATA, LabelKind.OTHER)
 
 @dataclass(frozen=True)
 class Label:
-    """A condition that every number of a run is shown with."""
+    """A condition that is shown with every number of a run."""
 
     kind: LabelKind
     detail: str = ""
@@ -62,7 +62,7 @@ class Label:
 
     @property
     def text(self) -> str:
-        """The label for people: `straggler 50 ms`, `busy machine (2 of 3 runs): others took 48 % of its cores`."""
+        """The text for users, such as `straggler 50 ms`, `busy machine (2 of 3 runs): others took 48 % of its cores`."""
         if self.kind in _TEXT_IS_DETAIL:
             return self.detail
         name = f"{self.kind.value} ({self.scope})" if self.scope else self.kind.value
@@ -85,9 +85,9 @@ def profile_label(profile: str) -> Label:
 
 
 def label_from_json(value: Json) -> Label | None:
-    """Return the label that an object of `label_facts` states, or None for an invalid value.
+    """Return the label in an object of `label_facts`, or None for an invalid value.
 
-    A kind of another version becomes `OTHER`, with the same text.
+    A kind that only a different version has becomes `OTHER`, with the same text.
     """
     if not isinstance(value, Mapping):
         return None
@@ -107,7 +107,7 @@ _PLAIN = {kind.value: kind for kind in LabelKind if kind not in (*_TEXT_IS_DETAI
 
 @functools.lru_cache(maxsize=4096)
 def label_of_text(text: str) -> Label:
-    """Return the label that a text in the log of a version without `label_facts` states. The `text` of the result is that text.
+    """Return the label for a text in the log of a version without `label_facts`. The `text` of the label is the same.
 
     Every text that is not a fixed label is a note of the data set.
     """

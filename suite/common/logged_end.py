@@ -34,7 +34,7 @@ def read_logged_end(log: Path) -> RunEnd | None:
 
 
 def read_filed_end(folder: Path) -> RunEnd | None:
-    """Return the end that the `status.json` of a run's folder states, or None if the file is missing or damaged."""
+    """Return the end that `status.json` in a run's folder records, or None if the file is missing or damaged."""
     try:
         filed = files.read_json(folder / STATUS_FILE)
     except (OSError, ValueError):

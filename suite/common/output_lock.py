@@ -1,6 +1,7 @@
-"""The lock by which one controller at a time writes into an output folder, and by which others see that it is gone.
+"""Locks an output folder, so that only a single controller writes into it at a time.
 
-The lock goes with the process that holds it, however that ends; the file stays where its holder was killed.
+The kernel releases the lock when the controller ends, for whatever reason. If the controller was killed, the lock file
+remains, so later commands can detect this.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ _SIGNATURE = re.compile(rb"(\S+ \d+\n)?")
 
 @contextlib.contextmanager
 def output_locked(output: Path) -> Iterator[Callable[[], None]]:
-    """Hold the output folder against other controllers, for as long as this process lives; yields what raises
-    FileNotFoundError once the folder is no longer the one that was locked. A folder that was made for it and stays empty goes.
+    """Lock an output folder while the block runs. The folder is created if it does not exist, and removed if it stays empty.
 
-    Raises ValueError if another one writes into it now, or what has the lock's name is no lock.
+    Yields:
+        A function that raises FileNotFoundError if the locked folder was deleted or replaced.
+
+    Raises:
+        ValueError: A different controller holds the lock, or the lock file is not a lock of this suite.
     """
     is_new = not output.exists()
     refuse_link_to_nothing(output)
@@ -45,32 +49,32 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
             path.unlink()
         os.close(descriptor)
         if is_new:
-            with contextlib.suppress(OSError):  # it holds results
+            with contextlib.suppress(OSError):  # the folder is not empty
                 output.rmdir()
 
 
 def refuse_link_to_nothing(output: Path) -> None:
     """Raise ValueError if an output folder is, or lies below, a link that leads nowhere or back to itself."""
-    place = next((above for above in (output, *output.parents) if above.is_symlink() and not above.exists()), None)
-    if place is not None:
-        raise ValueError(f"{place} is a link that leads to no folder; remove it, or type another output=FOLDER")
+    link = next((above for above in (output, *output.parents) if above.is_symlink() and not above.exists()), None)
+    if link is not None:
+        raise ValueError(f"{link} is a broken link. Remove the link, or set a different output=FOLDER")
 
 
 def holder_was_killed(output: Path) -> bool:
-    """True if the controller that claimed `output` on this machine ended without letting it go.
+    """Check whether the controller that locked `output` on this machine ended without removing the lock file.
 
-    False where nobody can tell from here: no lock file, one of another machine, or a copy of one.
+    Returns False if this cannot be determined: without a lock file, or if it is from a different machine or a copy.
     """
     return _is_locked(output) is False
 
 
 def is_held(output: Path) -> bool:
-    """True while a controller of this machine writes into `output`; False where nobody can tell from here."""
+    """Check whether a controller of this machine holds the lock of `output`. False if this cannot be determined."""
     return _is_locked(output) is True
 
 
 def _is_locked(output: Path) -> bool | None:
-    """Whether a process has locked what a controller of this machine claimed; None: there is no such claim."""
+    """Return whether a process holds the lock file, or None without a lock file that this machine wrote."""
     try:
         descriptor = os.open(output / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -90,7 +94,10 @@ def _is_locked(output: Path) -> bool | None:
 
 
 def _signature(descriptor: int) -> bytes:
-    """Which machine locked which file: neither another machine's lock nor a copied file can be asked here."""
+    """Return the content of a lock file: the machine and the inode of the file.
+
+    The state of a lock can only be checked on the machine that holds it, and not with a copy of the file.
+    """
     return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
 
 
@@ -102,13 +109,14 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _lock(path: Path) -> int:
-    """Return the descriptor of the locked file; tries again if its last holder has just removed it.
+    """Return the descriptor of the locked file. Tries again if the previous holder has just removed the file.
 
-    Raises ValueError for anything else of that name: a link, also one that leads nowhere or to itself, a folder, a pipe, a file
-    with other content or with a second name.
+    Raises:
+        ValueError: A different process holds the lock, or the path is not a lock file: it is a link (valid, broken, or to
+            itself), a folder, a pipe, a file with different content, or a file with a second name.
     """
     not_a_lock = ValueError(
-        f"{path} is no lock of this suite, and is not overwritten; remove it, or type another output=FOLDER"
+        f"{path} is not a lock file of this suite, so it is not overwritten. Remove it, or set a different output=FOLDER"
     )
     while True:
         try:
@@ -129,6 +137,7 @@ def _lock(path: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             raise ValueError(
-                f"{path.parent}: another run_suite.py writes into it now; wait for it, or type another output=FOLDER"
+                f"{path.parent}: a running run_suite.py already writes into this folder. Wait for it, or set a different "
+                f"output=FOLDER"
             ) from None
         os.close(descriptor)

@@ -1,5 +1,4 @@
-"""Where things are: the checkout or the installed package, what is shipped with it, data, logs, environments and what was
-measured once."""
+"""Paths of the checkout or the installed package, of shipped folders, and of the folders for data, logs, and environments."""
 
 import os
 import sys
@@ -8,35 +7,49 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 PROJECT = Path(__file__).resolve().parents[2]
-"""Root of the repository, or where the package is installed: the folder that holds the package."""
+"""Folder that contains the `suite` package: the root of the repository, or the folder of the installed package."""
 IN_CHECKOUT = (PROJECT / "setup.cfg").is_file() and (PROJECT / "conf").is_dir()
 """False for a package that was installed from a wheel."""
 _SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
-"""In a wheel: copies of the folders below, made while it is built (setup.py)."""
+"""Copies of the shipped folders in a wheel. setup.py creates them when the wheel is built."""
 
 
 def shipped(folder: str) -> Path:
-    """A folder that comes with the code: `conf`, `environments` or `logs/published`."""
+    """Return the path of a shipped folder: `conf`, `environments`, or `logs/published`."""
     return (PROJECT if IN_CHECKOUT else _SHIPPED) / folder
 
 
 def data_root() -> Path:
-    """Prepared data sets: $SUITE_DATA_DIR, else `data` in the repository, for an installed package in the working directory."""
+    """Return the folder of prepared data sets: $SUITE_DATA_DIR, or `data` by default.
+
+    The default is relative to the repository, or to the working directory for an installed package.
+
+    Raises:
+        ValueError: The path cannot be used, see `in_utf8` and `expand_user`.
+    """
     return _root("SUITE_DATA_DIR", "data")
 
 
 def log_root() -> Path:
-    """What runs write: $SUITE_LOG_DIR, else `logs`, as `data_root`."""
+    """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default, as in `data_root`."""
     return _root("SUITE_LOG_DIR", "logs")
 
 
 def env_root() -> Path:
-    """Framework environments: $SUITE_ENV_DIR, else `.envs`, as `data_root`."""
+    """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default, as in `data_root`."""
     return _root("SUITE_ENV_DIR", ".envs")
 
 
 def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
-    """The path with the longest folder of `path_map` that holds it replaced by that folder's value; else as it is."""
+    """Return the path as it is in a container.
+
+    Args:
+        path: A path on this machine.
+        path_map: Folders on this machine, and the same folders in the container.
+
+    Returns:
+        The path, with the longest folder of `path_map` that contains it replaced. Unchanged if no folder contains it.
+    """
     text = os.fspath(path)
     outside = PurePosixPath(text)
     parents = [parent for parent in path_map if outside.is_relative_to(PurePosixPath(parent))]
@@ -47,24 +60,31 @@ def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
 
 
 def in_utf8(path: Path, what: str) -> Path:
-    """The path, which logs, run.json and commands can hold. Raises ValueError where its bytes are not UTF-8, or Python was told
-    that paths are ASCII. `what`: the setting that it comes from."""
+    """Return the path unchanged, after checking that logs, run.json, and commands can hold it.
+
+    Args:
+        path: The path.
+        what: Prefix of the error message: the setting that contains the path.
+
+    Raises:
+        ValueError: The path is not valid UTF-8, or the locale is limited to ASCII paths.
+    """
     try:
         str(path).encode()
-        os.fsencode(path)  # of a file, whose text is UTF-8 in every locale
+        os.fsencode(path)  # a path from a file, whose text is UTF-8 in every locale
     except UnicodeEncodeError:
         shown = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
-        why = "its bytes are no UTF-8; name another folder"
+        why = "the path is not valid UTF-8. Set a different folder"
         if sys.getfilesystemencoding() != "utf-8":
-            why = f"this locale's paths are {sys.getfilesystemencoding().upper()}; type: export LC_ALL=C.UTF-8"
+            why = f"paths in this locale are {sys.getfilesystemencoding().upper()}. Run: export LC_ALL=C.UTF-8"
         raise ValueError(f"{what}{shown}: {why}") from None
     return path
 
 
 def folds_names(folder: Path) -> bool:
-    """Return True if the file system of `folder` takes names in upper and lower case for the same.
+    """Return True if the file system of `folder` does not distinguish names in upper and lower case.
 
-    A file is made for the check, and removed, in the nearest folder above that exists. False if none can be made there.
+    The check creates a temporary file in `folder`, or in the nearest parent folder that exists. False if that fails.
     """
     existing = next((above for above in (folder, *folder.parents) if above.is_dir()), None)
     if existing is None:
@@ -77,7 +97,7 @@ def folds_names(folder: Path) -> bool:
 
 
 def real_path(path: Path) -> Path:
-    """Return the absolute path without links. A link that leads back to itself stays as it is, where `Path.resolve` raises."""
+    """Return the absolute path without links. A link to itself stays unchanged, while `Path.resolve` would raise an error."""
     return Path(os.path.realpath(path))
 
 
@@ -86,12 +106,12 @@ def expand_user(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise ValueError(f"{text}: this user has no home folder; give an absolute path, or set HOME") from None
+        raise ValueError(f"{text}: this user has no home folder. Set an absolute path, or set HOME") from None
 
 
 def _root(variable: str, folder: str) -> Path:
-    """Absolute path from an environment variable (empty counts as unset; `~` is the home folder). Raises ValueError."""
-    given = os.environ.get(variable, "")
-    if given:
-        return in_utf8(Path(os.path.abspath(expand_user(given))), f"{variable}=")
+    """Return the absolute path in an environment variable, or `folder` if the variable is empty or not set. Expands `~`."""
+    value = os.environ.get(variable, "")
+    if value:
+        return in_utf8(Path(os.path.abspath(expand_user(value))), f"{variable}=")
     return in_utf8((PROJECT if IN_CHECKOUT else Path.cwd()) / folder, "")

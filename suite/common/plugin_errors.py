@@ -1,4 +1,4 @@
-"""Where an error of a plugin's code comes from: file and line, for a message of one line."""
+"""Locates an error in the code of a plugin by file and line, for a message of a single line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ SUITE_PACKAGES = frozenset({"suite", "workloads"})
 
 
 def location_of(error: BaseException, packages: Collection[str]) -> str:
-    """Return the line that an error comes from, `/path/trainer.py:42 in setup`; empty if it is not known.
+    """Return the line that raised an error, such as `/path/trainer.py:42 in setup`. Empty if it cannot be determined.
 
-    Of the lines in the traceback this is the innermost one in the plugins among `packages`; else the innermost one in
-    the suite. A ValueError of the suite has no location: its text is written for users.
+    This is the innermost line of the traceback in a plugin among `packages`, or the innermost line in the suite without such
+    a line. A ValueError of the suite has no location, because its text is written for users.
+
+    Args:
+        error: The error, with its traceback.
+        packages: Top-level packages, which may include those of plugins.
     """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return f"{error.filename}:{error.lineno}"
@@ -26,7 +30,7 @@ def location_of(error: BaseException, packages: Collection[str]) -> str:
 
 
 def _innermost_line(error: BaseException, packages: Collection[str]) -> str:
-    """Return the innermost line of the traceback that belongs to one of `packages`; empty without any."""
+    """Return the innermost line of the traceback in `packages`. Empty without such a line."""
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
             return f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
@@ -48,9 +52,9 @@ def plugin_packages() -> set[str]:
 
 
 def describe_plugin_error(error: Exception) -> str | None:
-    """Return one line about an error in a plugin's code, or None if the error is not one.
+    """Return a message of a single line for an error in a plugin's code, or None for all remaining errors.
 
-    The traceback is written to a new file, which the line names.
+    The traceback is written to a new file. The message contains its path.
     """
     packages = plugin_packages()
     if isinstance(error, SyntaxError) and error.filename:

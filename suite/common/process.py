@@ -1,4 +1,4 @@
-"""What every command of the suite begins with: how this process prints, and what the Pythons that it starts import."""
+"""Prepares the process of every command of the suite: its output streams, and the import path of the Pythons it starts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 
 
 def prepare() -> None:
-    """Characters that the terminal lacks are replaced, and no Python that is started imports from the current folder.
+    """Replace characters that the terminal cannot print, and keep child Pythons from importing from the current folder.
 
-    Exits with a line where the current folder has been deleted. Python 3.10 does not know the variable: there a `json.py` in
-    the current folder is still found first.
+    Exits with a message if the current folder was deleted. Python 3.10 ignores the variable PYTHONSAFEPATH, so it still
+    imports a `json.py` in the current folder first.
     """
     try:
         os.getcwd()
     except FileNotFoundError:
-        sys.exit(f"{os.path.basename(sys.argv[0])}: the current folder does not exist any more; type cd FOLDER first")
+        sys.exit(f"{os.path.basename(sys.argv[0])}: the current folder was deleted. Run: cd FOLDER")
     os.environ["PYTHONSAFEPATH"] = "1"
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -24,5 +24,5 @@ def prepare() -> None:
 
 
 def print_no_more() -> None:
-    """After the reader of a pipe has gone (`suite report … | head`): what is still to be written goes nowhere."""
+    """Discard all further output, after the reader of a pipe has closed it (`suite report … | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

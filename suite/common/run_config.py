@@ -1,6 +1,6 @@
 """Configuration of a run: a dataclass for each group of keys, with the allowed values of each key.
 
-`suite.config` composes a `RunConfig` from the command line and from files. All other packages receive it.
+`suite.config` composes a `RunConfig` from the command line and from files. The remaining packages receive it as an argument.
 """
 
 from __future__ import annotations
@@ -324,6 +324,6 @@ def known_fields(kind: Any) -> dict[str, Field[Any]]:
 
 
 def subgroup(item: Field[Any]) -> Callable[[], Any] | None:
-    """Return the dataclass of a field that is a group (`cpu`, `environment`, …); None for a plain value."""
+    """Return the dataclass of a field that is a group (`cpu`, `environment`, …), or None for a plain value."""
     factory = item.default_factory
     return factory if factory is not MISSING and hasattr(factory, "__dataclass_fields__") else None

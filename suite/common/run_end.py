@@ -1,7 +1,7 @@
-"""How a run ended: its status, the code of the cause, and a sentence for people.
+"""Describes how a run ended: by its status, the code of the cause, and a sentence for users.
 
-`status.json`, the `run_stop` line of a log and the state of a worker hold the code next to the sentence. Files of older
-versions hold the sentence alone: `derive_code` translates it.
+`status.json`, the `run_stop` line of a log, and the heartbeat of a worker hold the code next to the sentence. Files of older
+versions only hold the sentence, from which `derive_code` derives the code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class EndStatus(enum.Enum):
     """Status of a run. The value is the name in files and tables."""
 
     RUNNING = "running"
-    """The controller has not filed an end."""
+    """The controller has not recorded an end."""
     SUCCESS = "success"
     """The run reached its target, or trained for the requested length."""
     TARGET_MISSED = "target_missed"
@@ -55,16 +55,16 @@ class EndCode(enum.Enum):
     NO_STATUS = "no_status"
     """`run_stop` has no status, and no evaluation reaches the target."""
     FALSE_SUCCESS = "false_success"
-    """`run_stop` claims a success that the evaluations refute."""
+    """`run_stop` has the status success, but the evaluations do not confirm it."""
     FALSE_FAILURE = "false_failure"
-    """`run_stop` denies a success that an evaluation shows."""
+    """`run_stop` has a status other than success, but an evaluation reaches the target."""
     NOT_PLAUSIBLE = "not_plausible"
-    """A figure lies outside its limits."""
+    """A value in the log is outside its limits."""
 
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended."""
+    """Status of a run at its end, with the code of the cause and a sentence."""
 
     status: EndStatus
     code: EndCode = EndCode.NONE
@@ -82,9 +82,9 @@ SUCCESS = RunEnd(EndStatus.SUCCESS)
 
 
 def parse_status(filed: Mapping[str, object]) -> RunEnd | None:
-    """Return the end that the object of a `status.json` states, or None without a status.
+    """Return the end that the object of a `status.json` records, or None without a status.
 
-    The unknown status of a later version is read as a failure.
+    An unknown status of a later version counts as a failure.
     """
     text, detail = str(filed.get("status") or ""), str(filed.get("reason") or "")
     if not text:
@@ -97,7 +97,7 @@ def parse_status(filed: Mapping[str, object]) -> RunEnd | None:
 
 
 def parse_code(code: object, status: EndStatus, sentence: str) -> EndCode:
-    """Return the code that a file states, or derive it from the status and the sentence if the file has no known code."""
+    """Return the code in a file, or derive it from the status and the sentence if the file does not have a valid code."""
     try:
         return EndCode(code or None)
     except ValueError:
@@ -111,11 +111,11 @@ _CODE_OF_STATUS: Mapping[EndStatus, EndCode] = {
     EndStatus.OOM: EndCode.OUT_OF_MEMORY,
 }
 _DIVERGED = re.compile(r"(?:process \d+(?: on \S+)?: )?Diverged\b")
-"""Versions without codes wrote the name of the exception, in `status.json` after the number of the process."""
+"""Pattern of the sentences of versions without codes: the name of the exception, in `status.json` after the process number."""
 
 
 def derive_code(status: EndStatus, sentence: str) -> EndCode:
-    """Return the code of a status and the sentence that a version without codes wrote next to it."""
+    """Return the code for a status and a sentence that a version without codes wrote."""
     if status in _CODE_OF_STATUS:
         return _CODE_OF_STATUS[status]
     if _DIVERGED.match(sentence):

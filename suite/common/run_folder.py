@@ -1,46 +1,60 @@
-"""What lies in a run's folder and beside it, under names that writers and readers share."""
+"""Names of the files in a run's folder and next to it, which writers and readers share."""
 
 import re
 from pathlib import Path
 
 SUPERSEDED = "superseded"
-"""Folder beside the runs of a job that keeps unfinished attempts; reports leave it out."""
+"""Folder next to the runs of a job, which holds unfinished attempts. Reports skip it."""
 
 STUDY_FILES = "study-*.json"
-"""In the folder of a study's jobs: its cells, also those that could not run, and what its table holds (docs/studies.md)."""
+"""Files in the folder of a study's jobs: its cells, including cells that could not run, and its table (docs/studies.md)."""
 
 COMMANDS_FILE = "commands.json"
-"""In an output folder: the commands that wrote into it, for `resume=true output=FOLDER`."""
+"""File in an output folder with the commands that wrote into the folder, for `resume=true output=FOLDER`."""
 
 RUN_FILE = "run.json"
-"""What a run is: written before it starts, by the controller."""
+"""File with the specification of a run. The controller writes it before the run starts."""
 STATUS_FILE = "status.json"
-"""How it ended: written by the controller alone."""
+"""File with the end of a run. Only the controller writes it."""
 OPEN_REASONS = "open_reasons"
 """Key of status.json for the reasons for division open that were found during the run."""
 _BEAT = re.compile(r"\.worker-\d+\.json")
 
 
 def safe_name(text: str) -> str:
-    """`text` as one path component: letters of any script, digits and `_.=+-`; no separators, no leading dot."""
+    """Return `text` as a path component of letters (of any script), digits, and `_.=+-`, without a leading dot."""
     return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"
 
 
 def machine_folder(folder: Path, name: str, machines: int) -> Path:
-    """Where a run's folder keeps what one of its machines says of itself (topology, telemetry): a folder of its name."""
+    """Return the folder for the records of a machine (topology, telemetry).
+
+    Args:
+        folder: Folder of the run.
+        name: Name of the machine.
+        machines: Number of machines of the run.
+
+    Returns:
+        The folder of the run if it has a single machine, or else a subfolder with the name of the machine.
+    """
     return folder if machines == 1 else folder / safe_name(name)
 
 
 def heartbeat_path(folder: Path, process: int) -> Path:
-    """Where worker `process` of the run in `folder` writes its newest state."""
+    """Return the path of a worker's heartbeat.
+
+    Args:
+        folder: Folder of the run.
+        process: Rank of the worker.
+    """
     return folder / f".worker-{process}.json"
 
 
 def is_beat(name: str) -> bool:
-    """True for a name that `heartbeat_path` gives."""
+    """Check whether a file name is that of a heartbeat (`heartbeat_path`)."""
     return _BEAT.fullmatch(name) is not None
 
 
 def is_temporary(name: str) -> bool:
-    """True for a file that is about to replace another (`suite.common.runspec.write_atomically`)."""
+    """Check whether a file name is that of a temporary file of `suite.common.runspec.write_atomically`."""
     return name.startswith(".") and name.endswith(".tmp")

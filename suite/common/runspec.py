@@ -1,4 +1,4 @@
-"""`run.json`: everything that is decided before a run starts, as one frozen dataclass that goes to disk and back."""
+"""The specification of a run: a frozen dataclass with everything that is decided before the run starts, stored in run.json."""
 
 from __future__ import annotations
 
@@ -25,85 +25,96 @@ SCHEMA = 2
 
 @dataclass(frozen=True)
 class Host:
-    """One machine of a run."""
+    """A machine of a run."""
 
     name: str
-    """As `platform.node()` says there."""
+    """Result of `platform.node()` on the machine."""
     address: str
-    """Where the other hosts reach it: a name or an IPv4 address, without a port."""
+    """Name or IPv4 address, without a port, at which the remaining machines of the run reach it."""
     first_replica: int
-    """The global number of its first device."""
+    """Global number of its first device."""
     devices: tuple[int, ...]
-    """The local numbers of its devices, in their global order; on a GPU machine those inside CUDA_VISIBLE_DEVICES."""
+    """Local numbers of its devices, in their global order. With GPUs, these are numbers within CUDA_VISIBLE_DEVICES."""
     cores: tuple[int, ...]
-    """CPU cores that its devices share (`device=cpu`), else empty."""
+    """CPU cores that its devices share (`device=cpu`). Empty for GPUs."""
     interface: str = ""
-    """The network interface that has the address; empty for a host that is alone."""
+    """Network interface that has the address. Empty if the run has a single machine."""
 
     @property
     def replicas(self) -> range:
-        """The global numbers of its devices."""
+        """Global numbers of its devices."""
         return range(self.first_replica, self.first_replica + len(self.devices))
 
     @property
     def is_here(self) -> bool:
-        """True on that machine itself."""
+        """True if this process runs on the machine."""
         return self.name == platform.node()
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: settings, facts about the data, and what the controller knows of machine and code."""
+    """Specification of a run: settings, facts about the data, and a description of the machines and the code."""
 
     run_index: int
     runs_required: int
-    """Runs that the rules ask for a result."""
+    """Number of runs that the rules require for a result."""
     folder: str
     """The run's folder."""
     settings: Settings
     facts: Facts
     labels: tuple[Label, ...]
-    """Conditions that every number of this run is shown with."""
+    """Conditions that are shown with every number of this run."""
     division: str
     deviations: tuple[Deviation, ...]
-    """Reasons for division open; empty in a closed run."""
+    """Reasons for division open. Empty in division closed."""
     cores: tuple[int, ...]
-    """CPU cores that the run's devices share (`device=cpu`), else empty."""
+    """CPU cores that the devices of the run share (`device=cpu`). Empty for GPUs."""
     cache_cleared: bool
     watchdog_seconds: float
     setup_watchdog_seconds: float
     identity: Mapping[str, str]
-    """submission_org, submission_status, submission_platform, system."""
+    """Texts that identify the submission and the system.
+
+    The keys include `submission_org`, `submission_status`, `submission_platform`, and `system`.
+    """
     environment: Mapping[str, Json]
     versions: Mapping[str, str]
     git: Mapping[str, Json]
     hardware: Mapping[str, Json]
     hosts: tuple[Host, ...] = ()
-    """Every machine, in the order of their devices; empty: this one with all devices."""
+    """All machines, in the order of their devices. Empty: this machine with all devices."""
     study: str = ""
-    """Name of the study that the run belongs to; empty: none."""
+    """Name of the study that the run belongs to. Empty: it does not belong to a study."""
     study_cell: tuple[str, ...] = ()
-    """Which of its cells: `key=value` each."""
+    """Settings `key=value` that identify the cell of the study."""
     typed: tuple[str, ...] = ()
-    """What repeats the job: the words of the command line that set something for it."""
+    """Overrides of the command line that repeat the job."""
     checkpoint: str = "off"
-    """When to write one: `every:EPOCHS` or `every:MINUTESmin`."""
+    """When to write a checkpoint: `off`, `every:EPOCHS`, or `every:MINUTESmin`."""
     checkpoint_final: bool = False
-    """Whether the trained weights are kept."""
+    """Keep the trained weights after the run."""
     continues: Mapping[str, Json] = field(default_factory=dict)
-    """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, `stopped_ms`, the last sign
-    of life before it, milliseconds since 1970, and `resumptions`, how often the run was resumed. Empty: it begins."""
+    """How the run resumes an interrupted attempt. Empty: the run starts from step 0.
+
+    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at which the interrupted attempt was
+    alive, in milliseconds since 1970. `resumptions` is the number of times that the run was resumed.
+    """
     environment_variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the workers inherit and by which a user tunes them, without secrets (suite/launch/recorded_env.py)."""
+    """Environment variables that the workers inherit and that tune them, without secrets (suite/launch/recorded_env.py)."""
     open_network: bool = False
-    """Whether `framework.allow_open_grpc` lets processes listen where strangers can reach them."""
+    """True if `framework.allow_open_grpc` permits processes to listen on interfaces that anyone in the network can reach."""
     code_digest: str = ""
-    """Digest of the code that the controller expects its workers to import (suite.common.source_code). In a worker: of the code
-    that it imported. Empty in files of older versions."""
+    """Digest of the code that the controller expects its workers to import (suite.common.source_code).
+
+    In a worker, this is the digest of the code that the worker imported. Empty in files of older versions.
+    """
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
-        """Write as JSON, atomically; arrays of facts are copied beside it, so that workers need nothing of the data set."""
+        """Write the specification to a JSON file atomically.
+
+        Arrays of the facts are copied to files next to it, so that workers do not need the data set to read them.
+        """
         value = asdict(self) | labels_and_deviations(self)
         for name, source in self.facts.arrays.items():
             copy = path.with_name(f"facts-{safe_name(name)}.npy")
@@ -112,7 +123,7 @@ class RunSpec:
         write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def seen_by_workers(self) -> RunSpec:
-        """The run with its paths as they are in its environment: in a container, folders may stand elsewhere."""
+        """Return the run with the paths that its workers see, which may differ in a container."""
         path_map = self.environment.get("path_map") or {}
         options = {
             name: mapped(value, path_map) if isinstance(value, str) and value.startswith("/") else value
@@ -135,37 +146,45 @@ def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
 def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
     """Return the labels in an object that `labels_and_deviations` returned, or in that of a version without `label_facts`."""
     labels = [label_from_json(fact) for fact in value.get("label_facts") or ()]
-    known = tuple(label for label in labels if label is not None)
-    return known or tuple(label_of_text(str(text)) for text in value["labels"])
+    valid = tuple(label for label in labels if label is not None)
+    return valid or tuple(label_of_text(str(text)) for text in value["labels"])
 
 
 def deviations_from_json(value: Mapping[str, Json]) -> tuple[Deviation, ...]:
-    """Return the deviations in the same object."""
+    """Return the deviations in an object that `labels_and_deviations` returned, or in that of an older version."""
     deviations = [deviation_from_json(fact) for fact in value.get("deviation_facts") or ()]
-    known = tuple(deviation for deviation in deviations if deviation is not None)
-    return known or tuple(deviation_of_text(str(text)) for text in value["deviations"])
+    valid = tuple(deviation for deviation in deviations if deviation is not None)
+    return valid or tuple(deviation_of_text(str(text)) for text in value["deviations"])
 
 
 def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
     names = {field.name for field in fields(kind)}
     missing, unknown = names - set(value), set(value) - names
     if missing or unknown:
-        raise ValueError(f"{path}: {kind.__name__} misses {sorted(missing)} and does not know {sorted(unknown)}")
+        raise ValueError(f"{path}: {kind.__name__}: missing keys: {sorted(missing)}, unknown keys: {sorted(unknown)}")
     return kind(**{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()})
 
 
 def read_run(path: Path) -> RunSpec:
-    """The run written at `path`. Raises ValueError for a file of another schema, or that holds no run."""
+    """Return the run in a file.
+
+    Args:
+        path: The run.json of the run.
+
+    Raises:
+        ValueError: The file has a different schema, or does not describe a run.
+        OSError: The file cannot be read.
+    """
     value = files.read_json(path)
     if not isinstance(value, dict):
-        raise ValueError(f"{path} describes no run; move it away, or type another output=FOLDER")
+        raise ValueError(f"{path} does not describe a run. Move the file away, or set a different output=FOLDER")
     if value.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: schema {str(value.get('schema'))[:40]}, this version reads {SCHEMA}")
+        raise ValueError(f"{path}: expected schema {SCHEMA}, got schema {str(value.get('schema'))[:40]}")
     try:
         return _run_of(value, path)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} describes no run ({type(error).__name__}: {error}); type another output=FOLDER"
+            f"{path} does not describe a run ({type(error).__name__}: {error}). Set a different output=FOLDER"
         ) from None
 
 
@@ -177,7 +196,7 @@ def facts_from_json(value: Mapping[str, Any], path: Path) -> Facts:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
+    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # newer than the schema
     new |= {"label_facts": [], "deviation_facts": []}
     new |= {
         "checkpoint": "off",
@@ -188,8 +207,8 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "code_digest": "",
     }
     value = {**new, **value}
-    settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
-    settings.pop("clock", None)  # one from when it could be typed beside the round
+    settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # older files lack these keys
+    settings.pop("clock", None)  # older files have the clock in addition to the round
     value["settings"] = _build(Settings, settings, path)
     value["facts"] = facts_from_json(value["facts"], path)
     value |= {"labels": labels_from_json(value), "deviations": deviations_from_json(value)}
@@ -200,10 +219,17 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old or the new content, never a part.
+    """Write a text file so that a reader sees the old or the new content, but never a part of it.
 
-    On a full disk an existing file is overwritten in place instead, within the blocks that it has: how a run ended must be
-    told there too.
+    On a full disk, an existing file is overwritten in place, within its allocated blocks, because the end of a run must be
+    recorded even then.
+
+    Args:
+        path: The file.
+        text: The new content.
+
+    Raises:
+        OSError: The file cannot be written. The error names `path`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

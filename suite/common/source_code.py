@@ -1,6 +1,6 @@
-"""Digests of the source code that a run imports: what the controller expects, and what a worker has loaded.
+"""Computes digests of the source code that a run imports: the code that the controller expects, and a worker's loaded code.
 
-A digest is over paths and git's blob ids, so that it can be computed from the files of a checkout and from a commit alike.
+A digest covers paths and git's blob ids, so it can be computed from the files of a checkout and from a commit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from suite.common import registry
 from suite.common.git_state import committed_blobs, git_state
 from suite.common.paths import PROJECT
 
-_SUITE_ROOMS = ("agent", "common", "launch", "machine", "worker")
+_SUITE_FOLDERS = ("agent", "common", "launch", "machine", "worker")
 """Folders of `suite` from which workers import (pyproject.toml, import contracts)."""
 _SHARED = ("workloads/api", "workloads/common", "workloads/frameworks")
 _PACKAGE_FILE = "suite/__init__.py"
 _PACKAGES = ("suite", "workloads")
 _PLUGIN = "plugin:"
-"""Begins the names of plugins' files."""
+"""Prefix of the names of plugins' files."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class LoadedCode:
 
 
 def code_folders(workload: str, framework: str) -> tuple[str, ...]:
-    """Return the folders below a checkout from which a run of this workload and framework imports, folders below them included.
+    """Return the folders below a checkout from which a run of this workload and framework imports, with their subfolders.
 
-    In addition it imports `suite/__init__.py` and the files directly in `workloads`.
+    In addition, a run imports `suite/__init__.py` and the files directly in `workloads`.
     """
-    rooms = [f"suite/{room}" for room in _SUITE_ROOMS]
-    return (*rooms, *_SHARED, *sorted(_workload_folders(workload, framework)))
+    folders = [f"suite/{folder}" for folder in _SUITE_FOLDERS]
+    return (*folders, *_SHARED, *sorted(_workload_folders(workload, framework)))
 
 
 def _is_code(path: str, folders: Sequence[str]) -> bool:
-    """Return True for the path of a file, below a checkout, that is a run's code. `folders`: its `code_folders`."""
+    """Check whether a file belongs to a run's code. `path` is relative to the checkout, `folders` are its `code_folders`."""
     if not path.endswith(".py"):
         return False
     in_folder = any(path.startswith(f"{folder}/") for folder in folders)
@@ -56,14 +56,15 @@ def _is_code(path: str, folders: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def expected_digest(workload: str, framework: str) -> str:
-    """Return the digest of the code that workers of this process's checkout import. Computed once for each pair."""
+    """Return the digest of the code that workers import from the checkout of this process. It is cached."""
     return _digest(_blobs(_listed_files(str(PROJECT), workload, framework)))
 
 
 def loaded_code(workload: str, framework: str) -> LoadedCode:
     """Return the digest of the code that this process has imported, with all files of `code_folders` next to it.
 
-    A module of these packages that was loaded from elsewhere counts too, under its full path, and so changes the digest.
+    A module of these packages that was loaded from a different folder is included under its full path, so it changes the
+    digest.
     """
     root = os.path.dirname(sys.modules["suite"].__path__[0])
     files = _listed_files(root, workload, framework)
@@ -82,9 +83,9 @@ def digest_below(root: Path, workload: str, framework: str) -> str:
 
 
 def files_unlike_commit(workload: str, framework: str) -> list[str]:
-    """Return the files of a run's code in this checkout whose contents are not those of its commit, added and missing ones too.
+    """Return the files of a run's code in this checkout that differ from its commit, including added and missing files.
 
-    Empty without git. Files of plugins are not compared: they belong to no commit of this repository.
+    Empty without git. Files of plugins are not compared, because they do not belong to this repository.
     """
     commit = git_state()["commit"]
     committed = committed_blobs(commit, _PACKAGES) if isinstance(commit, str) else None
@@ -109,7 +110,7 @@ def uses_plugin(workload: str, framework: str) -> bool:
 
 
 def _modules(workload: str, framework: str) -> list[str]:
-    """Return the modules that define the workload, the framework and their trainer, none of which is imported."""
+    """Return the modules that define the workload, the framework, and their trainer, without importing them."""
     points = (
         (registry.WORKLOADS, workload),
         (registry.FRAMEWORKS, framework),
@@ -129,7 +130,7 @@ def _plugin_packages(workload: str, framework: str) -> set[str]:
 
 
 def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
-    """Return name and path of the Python files of a run: of the checkout at `root`, and of plugins where they are installed."""
+    """Return the paths of a run's Python files by name, from the checkout at `root` and from installed plugins."""
     paths = [os.path.join(root, _PACKAGE_FILE), *_files_in(os.path.join(root, "workloads"))]
     for folder in code_folders(workload, framework):
         paths += _python_files(os.path.join(root, folder))
@@ -139,7 +140,7 @@ def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
             found |= {f"{_PLUGIN}{package}{path[len(folder) :]}": path for path in _python_files(folder)}
         if spec is not None and spec.submodule_search_locations is None and spec.origin:
-            found[f"{_PLUGIN}{package}"] = spec.origin  # one module
+            found[f"{_PLUGIN}{package}"] = spec.origin  # the package is a single module
     return found
 
 
@@ -157,7 +158,7 @@ def _python_files(path: str) -> Iterator[str]:
 
 
 def _blobs(files: Mapping[str, str], algorithm: str = "sha1") -> dict[str, str]:
-    """Return name and blob id of files. A file that cannot be read has the id `unreadable`."""
+    """Return the blob ids of files by name. A file that cannot be read has the id `unreadable`."""
     blobs = {}
     for name, path in files.items():
         try:

@@ -1,12 +1,16 @@
-"""A study: a named experiment of one job or several, as its file in `conf/study/` or a package from outside describes it.
+"""Reads the description of a study, which is a named experiment of one or more jobs.
 
-sentence: Samples per second over the batch of one device.
-set: {workload: zoo, profile: synthetic}          what every job has, unless the command line says otherwise
-axes: {batch: [per_device:16, per_device:32]}     crossed with each other and with the points
-points: [{gpus: 1, precision: fp32}, …]           settings that go together
-ci: {set: …, axes: …, points: …}                  what `study.size=ci` puts in their place
-table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/views/study_columns.py; none: no cells
+A description is a file in `conf/study/`, or comes from a plugin:
+
+sentence: Samples per second over the batch per device.
+set: {workload: zoo, profile: synthetic}          settings of all jobs, which the command line can override
+axes: {batch: [per_device:16, per_device:32]}     values of keys, combined with all further axes and all points
+points: [{gpus: 1, precision: fp32}, …]           settings that belong together
+ci: {set: …, axes: …, points: …}                  with `study.size=ci`: set is merged, axes and points are replaced
+table: {columns: [samples/s, GPU %], fit: true}   columns are listed in suite/results/views/study_columns.py
 figure: {y: samples/s, kind: lines}               over the first axis, or over `x`
+
+Only `sentence` is required. The jobs of a study without a `table` are not cells.
 """
 
 from __future__ import annotations
@@ -23,15 +27,15 @@ from workloads.api.yaml_files import read_yaml
 
 SIZES = ("full", "ci")
 _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure")
-_FORM = "conf/study/batch_size.yaml shows the form"
+_FORM = "See conf/study/batch_size.yaml for an example"
 
 Point = Mapping[str, str]
-"""Key of the command line to its value, as typed."""
+"""Keys and values of overrides."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """One experiment in one of its sizes."""
+    """An experiment in a given size."""
 
     name: str
     sentence: str
@@ -44,31 +48,39 @@ class Study:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Everything that differs between its cells: keys of the axes, then of the points."""
+        """Keys that differ between cells: first the keys of the axes, then those of the points."""
         return tuple(dict.fromkeys([*self.axes, *(key for point in self.points for key in point)]))
 
 
 @dataclass(frozen=True)
 class StudyCell:
-    """One job of a study."""
+    """A job of a study."""
 
     study: Study
     values: Point
-    """The keys in which cells differ, with this one's values."""
+    """Keys that differ between cells, with the values of this cell."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """`key=value` each, as the log has them."""
+        """Settings `key=value`, as in the log."""
         return tuple(f"{key}={value}" for key, value in self.values.items())
 
 
 def study_names() -> list[str]:
-    """The studies that there are: files in conf/study/ or folders of the user's own, and those of packages from outside."""
+    """Return the sorted names of studies from conf/study/, the user's configuration folders, and plugins."""
     return sorted({*conf.files("study"), *registry.names(registry.STUDIES)})
 
 
 def load_study(name: str, size: str = "full") -> Study:
-    """The study called `name`. Raises ValueError for one that does not exist, or is not of the form."""
+    """Return the study with a name.
+
+    Args:
+        name: Name of the study.
+        size: A size in `SIZES`.
+
+    Raises:
+        ValueError: The study or the size does not exist, or the description is invalid.
+    """
     if name not in study_names():
         raise not_allowed("study", name, study_names())
     if size not in SIZES:
@@ -77,11 +89,20 @@ def load_study(name: str, size: str = "full") -> Study:
 
 
 def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
-    """A study from its description. Raises ValueError, in one line, for what is not of the form."""
+    """Return the study with a description.
+
+    Args:
+        name: Name of the study.
+        size: A size in `SIZES`.
+        described: The parsed description.
+
+    Raises:
+        ValueError: The description is invalid. The error is a single line.
+    """
     unknown = set(described) - set(_KEYS)
     if unknown or not isinstance(described.get("sentence"), str):
-        what = f"does not know {', '.join(sorted(unknown))}" if unknown else "has no sentence"
-        raise ValueError(f"study={name}: its description {what}; {_FORM}")
+        problem = f"has unknown keys: {', '.join(sorted(unknown))}" if unknown else "has no sentence"
+        raise ValueError(f"study={name}: its description {problem}. {_FORM}")
     small = _mapping(name, "ci", described.get("ci")) if size == "ci" else {}
     settings = {**_mapping(name, "set", described.get("set")), **_mapping(name, "set", small.get("set"))}
     if "axes" in small or "points" in small:
@@ -95,8 +116,8 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
         {str(key): as_typed(value) for key, value in settings.items()},
         {str(key): _values(name, key, value) for key, value in _mapping(name, "axes", axes).items()},
         tuple(
-            {str(key): as_typed(value) for key, value in _mapping(name, "points", one).items()}
-            for one in _list(name, "points", points)
+            {str(key): as_typed(value) for key, value in _mapping(name, "points", point).items()}
+            for point in _list(name, "points", points)
         ),
         _mapping(name, "table", described.get("table")),
         _mapping(name, "figure", described.get("figure")),
@@ -104,35 +125,35 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
 
 
 def as_typed(value: Json) -> str:
-    """A value of a file as it is typed on the command line."""
+    """Return a value of a file in the form of a command-line override."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _described(name: str) -> Mapping[str, Any]:
-    """What a file says, or a package's entry point: such a description, or the path of a file that holds one."""
-    found = conf.files("study").get(name) or registry.load_study(name)
-    if not isinstance(found, str | Path):
-        return _mapping(name, "the description", found)
+    """Return the description of a study from its file or from a plugin, which provides a description or the path of a file."""
+    source = conf.files("study").get(name) or registry.load_study(name)
+    if not isinstance(source, str | Path):
+        return _mapping(name, "the description", source)
     try:
-        return _mapping(name, "the file", read_yaml(Path(found)))
+        return _mapping(name, "the file", read_yaml(Path(source)))
     except OSError as error:
-        raise ValueError(f"study={name}: {found}: {error.strerror}") from None
+        raise ValueError(f"study={name}: {source}: {error.strerror}") from None
 
 
 def _mapping(name: str, what: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping | None):
-        raise ValueError(f"study={name}: {what} is not of the form key: value; {_FORM}")
+        raise ValueError(f"study={name}: {what} is not a mapping (key: value). {_FORM}")
     return value or {}
 
 
 def _list(name: str, what: str, value: object) -> Sequence[Any]:
     if not isinstance(value, list | None):
-        raise ValueError(f"study={name}: {what} is no list; {_FORM}")
+        raise ValueError(f"study={name}: {what} is not a list. {_FORM}")
     return value or ()
 
 
 def _values(name: str, key: object, value: object) -> tuple[str, ...]:
     values = tuple(as_typed(item) for item in _list(name, f"the axis {key}", value))
     if not values:
-        raise ValueError(f"study={name}: the axis {key} has no values; {_FORM}")
+        raise ValueError(f"study={name}: the axis {key} has no values. {_FORM}")
     return values

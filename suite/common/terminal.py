@@ -1,4 +1,4 @@
-"""Text for a terminal: what comes from a file may hold escapes that a terminal obeys."""
+"""Makes text safe for a terminal, because text from a file may contain escape sequences that a terminal executes."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from workloads.files import printable
 
 
 def clean_lines(text: str) -> str:
-    """Return lines of text with spaces for control and formatting characters, line ends excepted."""
+    """Return the text with control and formatting characters, except line ends, replaced by spaces."""
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))

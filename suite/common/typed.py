@@ -1,6 +1,7 @@
-"""Commands in messages, as they can be typed here: `.venv/bin/suite env create torch` where `suite` is not on the PATH.
+"""Rewrites the commands in messages so that the user can run them here.
 
-Messages are written with `suite …` and `python run_suite.py …`; whoever prints one for a user passes it through `as_typed`.
+For example, `suite env create torch` becomes `.venv/bin/suite env create torch` if `suite` is not on the PATH. The source
+code writes commands as `suite …` and `python run_suite.py …`. Code that prints a message for a user calls `as_typed`.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ _MODULES = [Path(__file__).resolve().parents[1] / name for name in ("cli.py", "_
 
 
 def program() -> str:
-    """What starts the messages of a run: `suite run` where that was typed."""
+    """Return the prefix of the messages of a run: `suite run` if the user ran this command, and `run_suite.py` otherwise."""
     return "suite run" if _is_suite(Path(sys.argv[0])) else "run_suite.py"
 
 
 def _is_suite(script: Path) -> bool:
-    """Whether it starts `suite`; any program's `python -m NAME` has a `__main__.py`."""
+    """Check whether a script starts `suite`. The full path is compared, because every `python -m NAME` has a `__main__.py`."""
     return script.name == "suite" or script.resolve() in _MODULES
 
 
 def as_typed(text: str) -> str:
-    """`text` with its commands as the shell here finds them. Unchanged where no script of ours started this process."""
+    """Return `text` with commands that the shell of the user can find. Unchanged if no script of the suite is running."""
     script = Path(sys.argv[0])
     if not (_is_suite(script) or script.name == "run_suite.py") or not script.is_file():
         return text
@@ -42,27 +43,30 @@ def as_typed(text: str) -> str:
 
 
 def suite_command() -> str:
-    """How `suite` is called here."""
+    """Return the command that starts `suite` here."""
     script = Path(sys.executable).parent / "suite"
     return _shortest(script) if script.is_file() else f"{_shortest(Path(sys.executable))} -m suite.cli"
 
 
 def run_command() -> str:
-    """How runs are started here: run_suite.py of a checkout, `suite run` of an installed package."""
+    """Return the command that starts runs here: run_suite.py in a checkout, `suite run` for an installed package."""
     if not IN_CHECKOUT or program() == "suite run":
         return f"{suite_command()} run"
     return f"{_shortest(Path(sys.executable))} {_shortest(PROJECT / 'run_suite.py')}"
 
 
 def _shortest(path: Path) -> str:
-    """A file's name where the PATH leads to it, its path below the working directory, or all of its path; quoted."""
+    """Return the shortest command for a script, quoted: its name if it is on the PATH, its relative path, or its full path.
+
+    The relative path is only used below the working directory.
+    """
     on_path = shutil.which(path.name)
-    if on_path is not None and _place(Path(on_path)) == _place(path):
+    if on_path is not None and _in_real_folder(Path(on_path)) == _in_real_folder(path):
         return path.name
     below = os.path.relpath(path)
     return shlex.quote(str(path) if below.startswith("..") else below)
 
 
-def _place(path: Path) -> Path:
-    """A file's path with its folder's links resolved, not its own: the Python of a virtual environment is a link."""
+def _in_real_folder(path: Path) -> Path:
+    """Return a path with the links of its folder resolved, but not the file, which is a link in a virtual environment."""
     return path.parent.resolve() / path.name

@@ -1,4 +1,4 @@
-"""What runs inside a framework's environment: the loop, its log, its heartbeat.
+"""The code of a worker process, which runs in a framework's environment: the loop, its log, and its heartbeat.
 
-Never Hydra, pandas, rich or vl_convert.
+This package never imports Hydra, pandas, rich, or vl_convert.
 """

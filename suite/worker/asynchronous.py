@@ -1,11 +1,12 @@
-"""`update=async` in the loop: how far a stretch of steps goes, what is added up at its end, and the histogram of staleness.
+"""The part of the loop for `update=async`: it ends each interval of steps, adds up its statistics, and counts staleness.
 
-A step of the schedule is as many updates as there are workers, whoever makes them: a slow worker makes fewer, and nobody waits
-for it before the end of a stretch (an epoch, or the steps up to the next evaluation). There all workers meet, pull the same
-weights, and evaluate them together, each its part, as under `update=sync`. Up to workers - 1 updates more than asked for may be
-under way when the last one is counted.
+A step of the schedule is W updates, if there are W workers. Any worker may compute any of these updates, so a slow worker
+computes fewer. No worker waits for a slow worker before the end of an interval, which is the end of an epoch or the next
+evaluation. At the end of an interval, all workers synchronize, pull the same weights, and each evaluate a part of the
+evaluation set, as under `update=sync`. When the last requested update is counted, up to W - 1 further updates may be in
+progress.
 
-Each worker goes through its own share of every batch of the run, at its own pace.
+Each worker iterates over its share of every batch of the run, at its speed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ _SUMS = ("steps", "loss", "samples", "data_bytes")
 
 
 def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-    """What one worker trains on: its share of each batch as a batch by itself, whose loss is a mean; no empty ones."""
+    """Yield the share of each batch that this worker trains on, as a separate batch. Empty shares are skipped.
+
+    The weight of a yielded batch is its global weight, so its loss is the mean over the share.
+
+    Args:
+        batches: The batches of the run, each with the part of this worker's single device.
+    """
     for (batch,) in batches:
         if batch.weight > 0:
             share = batch.weight / batch.weight_global
@@ -32,22 +39,26 @@ def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
 
 
 class Asynchronous:
-    """What the loop of one worker does between two pulls, and what process 0 learns of the others."""
+    """Runs the asynchronous updates of a worker. On rank 0, it also collects the statistics of all workers."""
 
     def __init__(self, trainer: Trainer, worker: WorkerContext) -> None:
         self.trainer, self.worker = trainer, worker
         self.staleness: Counter[int] = Counter()
-        """Of all updates, in process 0."""
+        """Histogram of the staleness of all workers' updates. Only filled on rank 0."""
         self.updates = [0] * worker.world_size
-        """Of each worker, in process 0."""
+        """Number of updates of each worker. Only filled on rank 0."""
 
     @property
     def exchange(self) -> Exchange:
+        """The connection of the trainer to the parameter server."""
         assert self.trainer.exchange is not None, f"{type(self.trainer).__name__} made no exchange"
         return self.trainer.exchange
 
     def until(self, stop_step: int, steps: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Batches, each after a pull, until all workers together have made the updates of steps 0 … stop_step - 1."""
+        """Yield batches until the workers have together done the updates of steps 0 to `stop_step` - 1.
+
+        The newest weights are pulled before each batch.
+        """
         while self.exchange.pull() < stop_step * self.worker.world_size:
             batch = next(steps, None)
             if batch is None:
@@ -55,13 +66,18 @@ class Asynchronous:
             yield batch
 
     def meet(self, stats: TrainStats, samples: int, data_bytes: int) -> tuple[TrainStats, int, int] | None:
-        """Collective, after a stretch: wait for all, and pull what all have made.
+        """Wait at the end of an interval for all workers, and pull the weights with all updates. This is a collective call.
 
-        `stats` hold the mean loss of this worker's own updates. In process 0 (stats, samples, bytes of data) of all; elsewhere
-        None.
+        Args:
+            stats: Steps of this worker in the interval, and the mean loss of its updates.
+            samples: Number of samples that this worker trained on.
+            data_bytes: Size of the arrays that this worker trained on, in bytes.
+
+        Returns:
+            The statistics, samples, and bytes of all workers on rank 0, and None on the remaining ranks.
         """
         staleness = self.exchange.staleness
-        mine = {
+        local = {
             "steps": np.array([stats.steps]),
             "loss": np.array([stats.loss * stats.steps]),
             "samples": np.array([samples]),
@@ -69,9 +85,9 @@ class Asynchronous:
             "staleness": np.array([*staleness], np.int64),
             "updates": np.array([*staleness.values()], np.int64),
         }
-        gathered = self.trainer.gather(mine)
+        gathered = self.trainer.gather(local)
         staleness.clear()
-        self.trainer.broadcast(0.0)  # until process 0 has gathered from everyone nobody goes on
+        self.trainer.broadcast(0.0)  # no worker continues until rank 0 has the results of all workers
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)
 
@@ -88,12 +104,20 @@ class Asynchronous:
         return TrainStats(steps, sums["loss"] / max(steps, 1)), int(sums["samples"]), int(sums["data_bytes"])
 
     def clear(self) -> None:
-        """Forget what was counted: those steps were to warm up."""
+        """Reset the counts after the warm-up steps, which are not measured."""
         self.staleness.clear()
         self.updates = [0] * self.worker.world_size
 
     def statistics(self, seconds: float) -> dict[str, Json]:
-        """For the log: updates of all and of each worker, in all and per second of `seconds`; staleness and its histogram."""
+        """Return the statistics for the log.
+
+        Args:
+            seconds: Training time, for the updates per second of each worker.
+
+        Returns:
+            The number of updates in total and of each worker, the updates per second of each worker, the mean and the
+            maximum of the staleness, and its histogram.
+        """
         total = sum(self.staleness.values())
         return {
             "updates": total,

@@ -27,11 +27,11 @@ MAX_STEPS = 1_000_000
 class CheckpointManager:
     """Decides in each worker when to write a checkpoint, and writes it on rank 0.
 
-    All workers stop for a checkpoint at the same step: after whole epochs, or when the clock of rank 0 says so. With a clock,
-    rank 0 broadcasts at each check how many steps later the next check is, so that no other step waits for a message. The
-    state of the model is the same in all workers. The file holds the state, the position in the data, and the log so far.
-    The controller keeps the newest two files. To resume, it moves the newest complete one into the folder of the new attempt
-    and names it in run.json (`continues`). Each worker then calls `restore` after `setup`.
+    All workers stop for a checkpoint at the same step: after whole epochs, or after a time that rank 0 measures. With a time,
+    rank 0 broadcasts at each check how many steps later the next check is, so that the steps in between do not wait for a
+    message. The state of the model is the same in all workers. The file holds the state, the position in the data, and the
+    log so far. The controller keeps the newest two files. To resume, it moves the newest complete file into the folder of
+    the new attempt and names it in run.json (`continues`). Each worker then calls `restore` after `setup`.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class CheckpointManager:
         begin = perf_counter()
         self.heartbeat.update(phase="checkpoint")
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
-            own = np.frombuffer(json.dumps(contention).encode(), np.uint8)
-            gathered = self.trainer.gather({"contention": own})
+            local = np.frombuffer(json.dumps(contention).encode(), np.uint8)
+            gathered = self.trainer.gather({"contention": local})
             if gathered is not None:
-                of_all = [json.loads(np.asarray(one["contention"]).tobytes()) for one in gathered]
+                of_all = [json.loads(np.asarray(arrays["contention"]).tobytes()) for arrays in gathered]
                 folder = Path(self.run_spec.folder)
                 metrics = folder / "metrics.jsonl"
                 checkpoint = Checkpoint(
@@ -119,7 +119,7 @@ class CheckpointManager:
         return earlier.step, earlier.loop
 
     def save_final_weights(self) -> None:
-        """Write weights.npz after the run, on rank 0, if `checkpoint.final` asks for it."""
+        """Write weights.npz after the run, on rank 0, if `checkpoint.final=true`."""
         if self.run_spec.checkpoint_final and self.worker.rank == 0:
             checkpoints.write_arrays(Path(self.run_spec.folder) / checkpoints.WEIGHTS, self.trainer.weights())
 
@@ -140,7 +140,8 @@ def _resumed_from(run: RunSpec) -> Path:
 def load_resumed_log(run: RunSpec) -> Checkpoint:
     """Return the checkpoint of a resumed run without the state of the trainer.
 
-    The first lines of its log are updated, because a resumed run has its own labels and reasons for division open.
+    The first lines of its log are updated, because the labels and the reasons for division open of a resumed run may differ
+    from those of the interrupted attempt.
     """
     earlier = checkpoints.read(_resumed_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)

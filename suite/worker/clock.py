@@ -1,4 +1,4 @@
-"""Checks the clock of a run against the kernel's uptime: a process may be given another clock than the machine has."""
+"""Checks the clock of a run against the kernel's uptime, because a process may run with a fake clock (libfaketime)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from suite.machine import sysfiles
 
 UPTIME = Path("/proc/uptime")
 TOLERANCE_SECONDS = 0.5
+"""Allowed difference of the clocks in addition to `TOLERANCE_SHARE`."""
 TOLERANCE_SHARE = 1e-3
-"""Of the time that passed. Both clocks follow the same correction by NTP."""
+"""Allowed difference as a share of the elapsed time. It can be small, because NTP corrects both clocks alike."""
 
 
 class ClockCheck:
@@ -20,7 +21,7 @@ class ClockCheck:
         self._start: tuple[float, float] | None = None
 
     def begin(self) -> None:
-        """Begin to compare; without /proc/uptime, nothing is compared."""
+        """Start the comparison. Without /proc/uptime, `check` always passes."""
         uptime = _uptime_seconds()
         self._start = None if uptime is None else (time.monotonic(), uptime)
 
@@ -34,12 +35,12 @@ class ClockCheck:
         if abs(clock_seconds - uptime_seconds) > tolerance:
             raise RuntimeError(
                 f"the run took {clock_seconds:.1f} s by its clock and {uptime_seconds:.1f} s by the machine's uptime: "
-                f"the machine was suspended, or the processes have another clock (libfaketime)"
+                f"the machine was suspended, or the processes use a fake clock (libfaketime)"
             )
 
 
 def _uptime_seconds() -> float | None:
-    """Return the machine's uptime, or None if the kernel does not give it."""
+    """Return the machine's uptime, or None if the kernel does not report it."""
     try:
         return float((sysfiles.text(UPTIME) or "").split()[0])
     except (ValueError, IndexError):

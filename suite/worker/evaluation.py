@@ -17,7 +17,7 @@ from workloads.api import Arrays, Data, Trainer, Workload
 def evaluate(
     workload: Workload, trainer: Trainer, data: Data, heartbeat: HeartbeatWriter, patience_seconds: float
 ) -> dict[str, float] | None:
-    """Return the value of each metric on rank 0, and None on the other ranks. Every worker calls this.
+    """Return the value of each metric on rank 0, and None on the remaining ranks. This is a collective call.
 
     Args:
         workload: The workload, which measures samples and computes the metrics.
@@ -57,7 +57,7 @@ def measured(workload: Workload, trainer: Trainer, data: Data, heartbeat: Heartb
 
 @contextlib.contextmanager
 def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[None]:
-    """Update the heartbeat for up to `patience_seconds` while the block runs, because the block is one long call."""
+    """Update the heartbeat for up to `patience_seconds` while the block runs, because the block is a single long call."""
     ended = threading.Event()
 
     def update() -> None:

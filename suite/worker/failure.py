@@ -20,15 +20,18 @@ _OUT_OF_MEMORY = (
 
 
 def status_of(error: BaseException) -> str:
-    """`oom` or `failed`, told from the exception's type and text: each framework has its own."""
+    """Return `oom` or `failed`.
+
+    The type and the text of the exception are searched for phrases, because each framework raises a different type.
+    """
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
         return "oom"
-    return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
+    return "oom" if any(phrase in text for phrase in _OUT_OF_MEMORY) else "failed"
 
 
 def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error and one line: the exception, the line of code that raised it, and a full disk."""
+    """Return the code of an error, and a line with the exception, its source location, and a full disk if there is one."""
     location = ""
     if status_of(error) == "failed":
         location = location_of(error, packages_of(run.settings.workload, run.settings.framework))

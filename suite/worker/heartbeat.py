@@ -17,12 +17,12 @@ from workloads.api import Json
 
 INTERVAL_SECONDS = 0.5
 STACK_SIGNAL = signal.SIGUSR2
-"""A worker that gets it writes the Python stacks of its threads to its text log."""
+"""A worker that receives this signal writes the Python stacks of its threads to its text log."""
 
 
 @dataclass
 class WorkerStatus:
-    """The newest state of one worker, as its heartbeat file holds it."""
+    """The newest state of a worker, which its heartbeat file holds."""
 
     process: int
     pid: int
@@ -33,16 +33,16 @@ class WorkerStatus:
     """Number of updates. It also rises while `step` does not change, such as during an evaluation."""
     samples: int = 0
     elapsed_seconds: float | None = None
-    """Time since `run_start`; None before it."""
+    """Time since `run_start`. None before it."""
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
-    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`); empty before `run_stop`."""
+    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`). Empty before `run_stop`."""
     code_digest: str = ""
-    """Digest of the code that the worker imported; empty before the trainer is loaded."""
+    """Digest of the code that the worker imported. Empty before the trainer is loaded."""
     code_root: str = ""
     """Folder of the checkout, or of the installed packages, that the worker imported."""
     status: str = ""
-    """Empty until the worker has finished, then a status of `status.json`."""
+    """Empty while the worker runs, and a status of `status.json` after it has finished."""
     reason: str = ""
     code: str = ""
     """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
@@ -58,9 +58,9 @@ class HeartbeatWriter:
        phase changes. Its `count` rises with each call. If `count` does not rise for the watchdog time, the run is `hung`.
     3. A worker ends with `finish`, as the last thing that it writes. A worker that disappears without `finish` has died.
     4. The controller (`RunMonitor`) reads the heartbeats ten times per second. It decides which process failed first, ends
-       the other processes (`Supervisor`), and writes status.json.
+       the remaining processes (`Supervisor`), and writes status.json.
 
-    On another machine, the agent copies the heartbeats to the controller. Nothing else about the protocol is different.
+    If a worker runs on a remote machine, the agent copies its heartbeats to the controller. The protocol is the same.
     """
 
     def __init__(self, folder: Path, process: int) -> None:
@@ -79,7 +79,7 @@ class HeartbeatWriter:
         return None if self._run_start is None else time.monotonic() - self._run_start
 
     def update(self, **changes: object) -> None:
-        """Record progress. A change of the phase is written at once, any other change at most twice per second."""
+        """Record progress. A change of the phase is written at once, and further changes at most twice per second."""
         changed_phase = changes.get("phase", self.state.phase) != self.state.phase
         for name, value in changes.items():
             setattr(self.state, name, value)
@@ -92,7 +92,7 @@ class HeartbeatWriter:
 
         Args:
             status: A status of `status.json`.
-            reason: One line of text.
+            reason: A single line of text.
             code: Value of the `EndCode` that belongs to the reason.
         """
         self.state.phase, self.state.status, self.state.reason, self.state.code = "done", status, reason, code
@@ -106,10 +106,10 @@ class HeartbeatWriter:
 
 
 def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
-    """Return the newest state of a worker; None before its first heartbeat."""
+    """Return the newest state of a worker, or None before its first heartbeat."""
     try:
         value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    names = {item.name for item in fields(WorkerStatus)}  # a worker of another version may write further fields
+    names = {item.name for item in fields(WorkerStatus)}  # a different version may write further fields
     return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The lines of a log that say what the run is, and what its settings are (docs/logs.md)."""
+"""Writes the lines of a log that identify the run and list its settings (docs/logs.md)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload, field_names
 
 PATHS = ("backbone_weights",)
-"""Options that say where a file lies on this machine."""
+"""Options that hold the path of a file on this machine. They are not logged."""
 
 
 def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md)."""
+    """Write the lines that identify the run: submission keys, `cache_clear`, and `suite_run` (docs/logs.md).
+
+    Args:
+        log: The log of the run.
+        run: The run.
+        workload: The workload, which provides the clock, the ruleset, and properties of the data.
+    """
     settings, measured_by = run.settings, workload.measured_by()
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
@@ -66,7 +72,13 @@ def machine_digest(name: str) -> str:
 
 
 def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """The lines of seed, batch, the workload's own keys and the data's counts."""
+    """Write the lines with the seed, the batch size, the keys of the workload, and the sample counts of the data.
+
+    Args:
+        log: The log of the run.
+        run: The run.
+        workload: The workload, which provides its keys and their metadata.
+    """
     keys = {
         "seed": run.settings.seed,
         "global_batch_size": run.settings.batch_size_global,

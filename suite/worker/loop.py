@@ -1,23 +1,25 @@
-"""The time-to-target loop: written once, the only place that orders and times the events of a run.
+"""The time-to-target loop. No other code orders or times the events of a run.
 
     cache_clear > init_start > setup() > init_stop > run_start > open_data()          (rules=v0.7)
     cache_clear > run_start > setup() > open_data()                                   (rules=v0.5)
         > [block: train > evaluate: predict > measure > gather > score > broadcast]* > run_stop
 
-A run that goes on from a checkpoint has the lines up to it in its log: it sets up, says `suite_continued`, and trains on.
+The log of a resumed run begins with the lines up to its checkpoint. The run then calls `setup`, logs `suite_continued`, and
+continues to train.
 
-It works in steps: train to the next evaluation step, evaluate, decide. The same code runs in every process; only
-process 0 has a log that writes. What a step is depends on the mode:
+The loop trains to the next evaluation step, evaluates, and decides whether to continue. The same code runs in every process,
+but only rank 0 writes the log. A step depends on the mode:
 
-    train              forward, backward, sum of gradients over replicas, update        evaluated where there are targets
+    train              forward, backward, sum of gradients over replicas, update        evaluated if there are targets
     forward_backward   the same without the update                                      never evaluated
     forward            the loss of a training batch, without gradients                  never evaluated
-    inference          the outputs of an evaluation batch, as `predict` gives them      the evaluation set, again and again
+    inference          the outputs of an evaluation batch, from `predict`               repeats the evaluation set
 
-Under `update=async` an update is one worker's, and a step as many updates as there are workers (suite/worker/asynchronous.py).
+Under `update=async`, each update uses the gradient of a single worker, and a step is W updates, if there are W workers
+(suite/worker/asynchronous.py).
 
-`timing.warmup_steps` steps come before the measured ones and stand in no time and no throughput. Under `timing=steps` each
-step is timed by itself (suite/worker/step_times.py).
+The first `timing.warmup_steps` steps are not measured: times and throughput exclude them. Under `timing=steps`, each step is
+timed separately (suite/worker/step_times.py).
 """
 
 from __future__ import annotations
@@ -49,17 +51,17 @@ from workloads.api import Batch, Data, Diverged, Json, Trainer, TrainStats, Work
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """Status of a run at its end, and the reason if it missed its target."""
 
     status: str
-    """`success` or `target_missed`, the same in every process."""
+    """`success` or `target_missed`, the same on every rank."""
     reason: str = ""
-    """Process 0's names the scores, which the others do not know."""
+    """Why the target was missed. Only rank 0 has the scores, so only its reason includes them."""
 
 
 @dataclass
 class Block:
-    """One evaluation block: what is measured between two evaluations."""
+    """Measurements of an evaluation block, which ends with an evaluation, or at the end of the run."""
 
     number: int
     first_step: int
@@ -69,16 +71,17 @@ class Block:
     data_wait_seconds: float = 0.0
     samples: int = 0
     data_bytes: int = 0
-    """Of the arrays that this process's devices were given."""
+    """Size of the arrays that the devices of this process received."""
     counts: Counter[str] = field(default_factory=Counter)
-    """The same in the workload's further units."""
+    """Amounts of the training data in the further units of the workload, by unit."""
     loss: float = float("nan")
-    """Mean over `loss_steps`: those of its last epoch so far."""
+    """Mean over the last `loss_steps` steps."""
     loss_steps: int = 0
+    """Steps of the block's newest epoch so far."""
 
 
 class Loop:
-    """One run of a workload by a trainer."""
+    """Trains and evaluates a workload with a trainer, and logs the events of the run."""
 
     def __init__(
         self,
@@ -111,12 +114,20 @@ class Loop:
         self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
         self.clock_check = ClockCheck()
         self.started = False
-        """Whether the log has a `run_start`."""
+        """True after `run_start` was logged."""
         self.position = 0
-        """Steps that were done when the run went on from a checkpoint."""
+        """Number of steps that were done at the checkpoint from which the run resumed, or 0."""
 
     def run(self) -> Outcome:
-        """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
+        """Train to the end. An exception after `run_start` is logged as an aborted run and raised again.
+
+        Returns:
+            How the run ended.
+
+        Raises:
+            RuntimeError: The clock of the run and the uptime of the machine have not advanced alike.
+            OSError: The log cannot be written.
+        """
         try:
             if self.run_spec.continues:
                 self._resume()
@@ -125,7 +136,7 @@ class Loop:
             outcome = self._train_to_stop()
         except Exception as error:
             if self.started:
-                with contextlib.suppress(OSError):  # the log itself may be what failed
+                with contextlib.suppress(OSError):  # the exception may be that the log cannot be written
                     self._stop_clock(status="aborted", reason=one_line(error), code=code_of(error).value)
             raise
         return outcome
@@ -142,16 +153,16 @@ class Loop:
             self._start_clock()
 
     def _resume(self) -> None:
-        """From the checkpoint; what is set up stands in the log already."""
+        """Restore the run from its checkpoint. The log already has the lines of the setup."""
         self.started = True
         self.clock_check.begin()
         self.heartbeat.start_clock(self.log.seconds_since("run_start"))
         self._build()
-        self.position, known = self.checkpoints.restore()
-        self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
-        self.scores, self.train_seconds = known["scores"], known["train_seconds"]
-        self.heartbeat.update(step=self.position, samples=known["samples"])
-        self.contention.begin(known["contention"][self.worker.rank])
+        self.position, loop_state = self.checkpoints.restore()
+        self.block = Block(**{**loop_state["block"], "counts": Counter(loop_state["block"]["counts"])})
+        self.scores, self.train_seconds = loop_state["scores"], loop_state["train_seconds"]
+        self.heartbeat.update(step=self.position, samples=loop_state["samples"])
+        self.contention.begin(loop_state["contention"][self.worker.rank])
         stopped_ms = self.run_spec.continues["stopped_ms"]
         idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
         self.log.event("suite_continued", idle, step=self.position)
@@ -170,13 +181,13 @@ class Loop:
         self.heartbeat.write()
 
     def _fewer_threads(self) -> dict[str, Json]:
-        """How many threads a device has, where those are fewer than its cores because others use some of them."""
+        """Return the threads per device if `auto` chose fewer threads than cores because foreign programs use some cores."""
         threads, chosen = self.trainer.threads_per_device, self.settings.threads_per_device == "auto"
         return {"threads_per_device": threads} if chosen and threads < self.worker.cores_per_device else {}
 
     def _build(self) -> None:
         self.heartbeat.update(phase="setup")
-        # Where setup is timed, compiling at the first step costs the same, so nothing is warmed up.
+        # If the setup is timed, a warm-up saves no time: it costs the same as compiling at the first step.
         warm_up = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heartbeat.update
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
@@ -187,8 +198,8 @@ class Loop:
         sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
         traffic = self.trainer.gradient_traffic() if sums else None
         if traffic is not None:
-            named = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
-            self.log.event("suite_gradients", named)
+            sizes = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
+            self.log.event("suite_gradients", sizes)
 
     def _train_to_stop(self) -> Outcome:
         self.heartbeat.update(phase="open data")
@@ -203,7 +214,7 @@ class Loop:
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 if stop <= self.position:
                     continue
-                if first >= self.position:  # else the checkpoint has what is known of it so far
+                if first >= self.position:  # otherwise, `restore` has loaded the block from the checkpoint
                     self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:
@@ -231,14 +242,14 @@ class Loop:
             self.asynchronous.clear()
 
     def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
-        if self.asynchronous is not None:  # one worker may have to make the updates of all
+        if self.asynchronous is not None:  # a worker may have to compute all updates
             return own_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
-        """(first step, stop step, evaluate at its end?) after the steps that are not timed, up to the limit."""
+        """Yield (first step, stop step, whether to evaluate at the stop step) from the end of the warm-up up to the limit."""
         first = self.settings.timing_warmup_steps
         limit = first + self.stop.limit_steps
         measures = bool(self.settings.targets) or self.stop.at_target
@@ -251,7 +262,7 @@ class Loop:
             yield first, limit, False
 
     def _run_block(self, steps: Iterator[list[Batch]], data: Data, evaluates: bool) -> bool:
-        """Train and evaluate one block; True if every target is met."""
+        """Train and evaluate a block. Return True if every target is met."""
         block, epochs = self.block, self.workload.epochs
         first_epoch, last_epoch = epochs.of_step(block.first_step) + 1, epochs.of_step(block.stop_step - 1) + 1
         number = self._epoch_num
@@ -277,34 +288,39 @@ class Loop:
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
-        """Of epoch 1, 2, … in the log, as the round numbers them."""
+        """Return the number that the log has for epoch 1, 2, …. It depends on how the round numbers its first epoch."""
         return epoch - 1 + self.workload.round.first_epoch
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """A stretch of steps, which is left where it may be time for a checkpoint."""
+        """Run the steps from `first_step` to `stop_step` - 1. The steps pause whenever a checkpoint may be due."""
         while first_step < stop_step:
             stop = self.checkpoints.next_check_step(stop_step)
-            self._stretch(steps, first_step, stop)
+            self._timed_steps(steps, first_step, stop)
             if stop < stop_step:
                 self._checkpoint(stop)
             first_step = stop
 
     def _checkpoint(self, step: int) -> None:
-        """Write one, where it is due, after `step` steps."""
+        """Write a checkpoint after `step` steps, if it is due."""
         if self.checkpoints.should_save(step):
             block = {**vars(self.block), "counts": dict(self.block.counts)}
-            known = {"block": block, "scores": self.scores, "train_seconds": self.train_seconds}
-            self.checkpoints.save(step, {**known, "samples": self.heartbeat.state.samples}, self.contention.end())
+            loop_state = {
+                "block": block,
+                "scores": self.scores,
+                "train_seconds": self.train_seconds,
+                "samples": self.heartbeat.state.samples,
+            }
+            self.checkpoints.save(step, loop_state, self.contention.end())
 
-    def _stretch(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """Steps of whatever kind the mode asks for; returns when the devices are done."""
+    def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
+        """Run the steps of the mode, return when the devices are done, and add the time and the loss to the block."""
         self.heartbeat.update(phase="train")
         begin = time.perf_counter()
         if self.asynchronous is not None:
             stats = self._updates(self.asynchronous, steps, first_step, stop_step)
         elif self.settings.timing_each == "steps":
-            few = itertools.islice(steps, stop_step - first_step)
-            stats = self.step_times.timed(self.trainer, self._steps_of_mode, few, first_step)
+            limited = itertools.islice(steps, stop_step - first_step)
+            stats = self.step_times.timed(self.trainer, self._steps_of_mode, limited, first_step)
         else:
             stats = self._steps_of_mode(itertools.islice(steps, stop_step - first_step), first_step)
         seconds = time.perf_counter() - begin
@@ -318,17 +334,18 @@ class Loop:
     def _updates(
         self, asynchronous: Asynchronous, steps: Iterator[list[Batch]], first_step: int, stop_step: int
     ) -> TrainStats:
-        """A stretch of asynchronous updates; what all workers did is added to process 0's block."""
+        """Run asynchronous updates. The samples and bytes of all workers are added to the block of rank 0."""
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
-        own = (self.block.samples - samples, self.block.data_bytes - data_bytes)
-        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
-            of_all = asynchronous.meet(stats, *own)
-        if of_all is None:
+        local_samples, local_bytes = self.block.samples - samples, self.block.data_bytes - data_bytes
+        # `meet` waits for the last update of every worker
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
+            totals = asynchronous.meet(stats, local_samples, local_bytes)
+        if totals is None:
             return stats
-        stats, own_samples, own_bytes = of_all
-        self.block.samples = samples + own_samples
-        self.block.data_bytes = data_bytes + own_bytes // self.worker.world_size
+        stats, total_samples, total_bytes = totals
+        self.block.samples = samples + total_samples
+        self.block.data_bytes = data_bytes + total_bytes // self.worker.world_size
         return stats
 
     def _steps_of_mode(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
@@ -342,7 +359,7 @@ class Loop:
         return self.trainer.train(steps, first_step)
 
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """The same batches; counts samples and the seconds that training waits for them, and shows progress."""
+        """Yield the batches, count their samples and the time that training waits for them, and update the heartbeat."""
         step = self.position
         while True:
             begin = time.perf_counter()
@@ -368,10 +385,11 @@ class Loop:
         self.scores = scores or {}
         if scores is not None and (missing := [name for name in self.settings.targets if name not in scores]):
             raise ValueError(
-                f"score() gave {', '.join(scores) or 'nothing'}; there is a target for {', '.join(missing)}"
+                f"score() returned {', '.join(scores) or 'no metrics'}, but there is a target for {', '.join(missing)}"
             )
         met = scores is not None and self.workload.met(scores)
-        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
+        # all ranks wait for the scores of rank 0
+        with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = self.workload.logged_quality(self.scores) if self.scores else None
@@ -390,10 +408,10 @@ class Loop:
         }
         stats: dict[str, Json] = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
         stats["data_bytes"] = block.data_bytes * self.worker.world_size
-        others = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
+        further_scores = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
         stats |= {
             **({"rates": rates} if rates else {}),
-            **({"scores": others} if others and self.settings.targets else {}),
+            **({"scores": further_scores} if further_scores and self.settings.targets else {}),
         }
         self.log.event("tracked_stats", stats, step=block.stop_step)
         if self.worker.rank == 0:
@@ -416,20 +434,24 @@ class Loop:
             )
 
     def _quality_text(self) -> str:
-        known = {name: target for name, target in self.settings.targets.items() if name in self.scores}
-        text = ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in known.items())
+        targets = {name: target for name, target in self.settings.targets.items() if name in self.scores}
+        text = ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in targets.items())
         return f": {text}" if text else ""
 
 
 def evaluated_again(data: Data) -> Iterator[list[Batch]]:
-    """Evaluation batches without end. Raises ValueError if there is none: a pass over nothing would never end."""
+    """Yield the evaluation batches again and again, without end.
+
+    Raises:
+        ValueError: The dataset has no evaluation batches, so the loop over them would never yield.
+    """
     while True:
         empty = True
         for batches in data.evaluation():
             empty = False
             yield batches
         if empty:
-            raise ValueError("mode=inference: the data have no evaluation batches")
+            raise ValueError("mode=inference: the dataset has no evaluation batches")
 
 
 def code_of(error: BaseException) -> EndCode:
@@ -438,7 +460,7 @@ def code_of(error: BaseException) -> EndCode:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one line: its type and the first line of its text, the last of one that is a trace (MXNet's are)."""
+    """Return the type of an exception and the first line of its text, or the last line of a traceback (MXNet raises these)."""
     lines = str(error).strip().splitlines()
     if lines and lines[0].startswith("Traceback "):
         lines = lines[-1:]

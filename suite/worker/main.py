@@ -1,4 +1,7 @@
-"""One worker process: `python -m suite.worker.main RUN_JSON`, started by the controller or an agent. No Hydra here."""
+"""Entry point of a worker process: `python -m suite.worker.main RUN_JSON`. The controller or an agent starts it.
+
+This module does not import Hydra.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pathlib import Path
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    die_with_parent()  # before imports that take long: a parent that ends during them would leave it behind
+    die_with_parent()  # before slow imports, so that the process ends if its parent ends during them
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
@@ -31,7 +34,7 @@ from workloads.api import WorkerContext
 
 
 def redirect_output(path: Path) -> None:
-    """Send standard output and error, also of native code, to the process's text log."""
+    """Append standard output and standard error, including that of native code, to the text log at `path`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -39,8 +42,11 @@ def redirect_output(path: Path) -> None:
 
 
 def pin(worker: WorkerContext) -> None:
-    """Keep this process on its cores and the numerical libraries at that many threads, or near its GPUs; before any framework
-    is imported."""
+    """Restrict this process to the cores of its devices, or to the cores near its GPUs.
+
+    For cores, the environment variables of the numerical libraries are also set to the threads per device. This must run
+    before a framework is imported.
+    """
     gpus = [int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")]
     if gpus and (cores := near(gpus)):
         os.sched_setaffinity(0, cores)
@@ -50,7 +56,13 @@ def pin(worker: WorkerContext) -> None:
 
 
 def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
-    """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
+    """Run the loop in this process, and write how it ended into the heartbeat. Exceptions of the loop propagate.
+
+    Args:
+        run: The run.
+        worker: Rank, world size, and devices of this process.
+        heartbeat: The heartbeat of this process.
+    """
     folder = Path(run.folder)
     first = worker.rank == 0
     log_path = folder / f"result_{run.run_index}.txt" if first else None
@@ -67,7 +79,7 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
             run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
             outcome = Loop(run, workload, trainer, worker, log, metrics, heartbeat).run()
-            _report_code(run, heartbeat)  # it may have changed, and further modules are loaded
+            _report_code(run, heartbeat)  # the code may have changed, and more modules are loaded
             heartbeat.finish(outcome.status, outcome.reason)
         finally:
             if trainer is not None and heartbeat.state.status:
@@ -75,29 +87,29 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
 
 
 def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
-    """Tell the controller which code this process has imported. Returns its digest."""
+    """Report to the controller which code this process has imported, and return its digest."""
     code = loaded_code(run.settings.workload, run.settings.framework)
     heartbeat.state.code_digest, heartbeat.state.code_root = code.digest, code.root
     return code.digest
 
 
 def main() -> int:
-    """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
+    """Run a worker. The exit code is 0 if the run trained to its end, whether it reached its target or not."""
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     worker = with_threads(worker_context_from_env(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
-    faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
+    faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller requests the stacks of a hung process
     pin(worker)
     heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
         work(run, worker, heartbeat)
     except Exception as error:
-        with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
+        with contextlib.suppress(OSError):  # on a full disk, the text log cannot be written
             traceback.print_exc()
             sys.stderr.flush()
-        if not heartbeat.state.status:  # last: who reads it may look into the text log
+        if not heartbeat.state.status:  # after the text log, which readers of the heartbeat may open
             code, reason = end_of(error, run)
             heartbeat.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone

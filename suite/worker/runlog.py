@@ -1,6 +1,7 @@
-"""The one log writer: mllog lines through the mlperf-logging package, flushed one by one, errors raised.
+"""Writes the log of a run: mllog lines through the mlperf-logging package, each flushed at once.
 
-A line that cannot be written ends the run: Python's logging swallows such errors, this handler keeps them.
+A line that cannot be written ends the run. Python's logging hides such errors, so the handler here keeps them and `RunLog`
+raises them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from workloads import files
 from workloads.api import Json
 
 LOG_BYTES = 1 << 30
-"""Most that is read of a run's own log."""
+"""Largest size of a run's log that is read."""
 LAST_BYTES = 1 << 16
-"""Of a log's end, which hold its last records."""
+"""Size of the part at the end of a log that is searched for the last record."""
 
 
 class _LineHandler(logging.Handler):
-    """Writes each record as a line and flushes it; remembers the first failure instead of hiding it."""
+    """Writes each record as a line, flushes it, and keeps the first failure in `failure`."""
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__()
@@ -37,7 +38,7 @@ class _LineHandler(logging.Handler):
         self.failure: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line. mllog reports its own encoding failures at a higher level than INFO: those are failures too."""
+        """Write a record as a line. A level above INFO counts as a failure, because mllog reports encoding failures there."""
         try:
             if record.levelno > logging.INFO:
                 raise ValueError(record.getMessage())
@@ -48,12 +49,18 @@ class _LineHandler(logging.Handler):
 
 
 class RunLog:
-    """`result_N.txt` of one run. Times are the wall clock at the start plus a monotonic clock."""
+    """The log of a run, `result_N.txt`. Time stamps are the wall clock at the start plus a monotonic clock."""
 
     def __init__(self, path: Path | None, append: bool = False) -> None:
-        """`path` must not exist yet (FileExistsError); None makes a log that writes nothing (processes other than 0).
+        """Open the log.
 
-        append: write on after the last line of a log that its run has closed. Raises FileNotFoundError without one.
+        Args:
+            path: The file, or None for a log that discards all lines, for the ranks above 0.
+            append: Append to the log that an earlier attempt of the run has written, instead of creating a new file.
+
+        Raises:
+            FileExistsError: The file exists, without `append`.
+            FileNotFoundError: The file does not exist, with `append`.
         """
         self._start_ms = time.time() * 1e3
         self._start = time.monotonic()
@@ -68,26 +75,29 @@ class RunLog:
         self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
 
     def written(self) -> bytes:
-        """All lines so far, on the disk by now."""
+        """Flush the log to disk, and return all lines so far."""
         if self._path is None or self._handler is None:
             return b""
         os.fsync(self._handler.stream.fileno())
         return files.read_bytes(self._path, LOG_BYTES)
 
     def seconds_since(self, key: str) -> float:
-        """Return the seconds since the first line with this key that the log had when it was opened; 0 without such a line."""
+        """Return the seconds since the first line with this key that the log had when it was opened, or 0."""
         if self._path is None:
             return 0.0
         first_ms = _first_time(self._path, key)
         return 0.0 if first_ms is None else max(0.0, self._time_ms() - first_ms) / 1e3
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
+        """Write an INTERVAL_START line. Raises OSError if it cannot be written."""
         self._write("start", key, value, metadata)
 
     def end(self, key: str, value: Json = None, **metadata: Json) -> None:
+        """Write an INTERVAL_END line. Raises OSError if it cannot be written."""
         self._write("end", key, value, metadata)
 
     def event(self, key: str, value: Json = None, **metadata: Json) -> None:
+        """Write a POINT_IN_TIME line. Raises OSError if it cannot be written."""
         self._write("event", key, value, metadata)
 
     def close(self) -> None:
@@ -109,13 +119,13 @@ class RunLog:
             raise OSError(f"the log cannot be written: {self._handler.failure}") from self._handler.failure
 
     def _time_ms(self) -> int:
-        """Milliseconds since 1970, never falling."""
+        """Return the milliseconds since 1970, never less than in an earlier line."""
         self._last_ms = max(self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3))
         return self._last_ms
 
 
 def _end_of(path: Path) -> IO[str]:
-    """The log, open after its last line, which a run that was killed may have broken off."""
+    """Open a log to append lines. If the last line is incomplete because a run was killed, the line is ended first."""
     with open(path, "rb") as log:
         whole = not log.seek(0, os.SEEK_END) or (log.seek(-1, os.SEEK_END), log.read(1))[1] == b"\n"
     stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by the log's close()
@@ -125,7 +135,7 @@ def _end_of(path: Path) -> IO[str]:
 
 
 def _first_time(path: Path, key: str) -> int | None:
-    """Return the milliseconds of the log's first record with this key, or None without one."""
+    """Return the time of the log's first record with this key, in milliseconds, or None without such a record."""
     for line in files.read_bytes(path, LOG_BYTES).splitlines():
         if json.dumps(key).encode() in line:
             record = json.loads(line.partition(b" ")[2])
@@ -135,7 +145,10 @@ def _first_time(path: Path, key: str) -> int | None:
 
 
 def _last_time(path: Path) -> int:
-    """Milliseconds of the log's last record, which the clock may have been set back from since; 0: none is found."""
+    """Return the time of the log's last record, in milliseconds, or 0 without a record.
+
+    The wall clock may have been set back since then.
+    """
     with open(path, "rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_BYTES))
         times = re.findall(rb'"time_ms": (\d{1,15})', log.read())
@@ -143,7 +156,7 @@ def _last_time(path: Path) -> int:
 
 
 def finite(value: Json) -> Json:
-    """`value` with NaN and infinities as None: JSON has no such numbers."""
+    """Return `value` with None in place of NaN and infinities, because JSON does not have these numbers."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -154,18 +167,19 @@ def finite(value: Json) -> Json:
 
 
 class JsonLines:
-    """A file with one JSON object a line, flushed line by line; write errors are raised."""
+    """Appends JSON objects to a file, one per line."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def write(self, row: Mapping[str, Json]) -> None:
+        """Append an object as a line, with a single system call. Raises OSError if it cannot be written."""
         if self._path is None:
             return
         line = (json.dumps(finite(row), ensure_ascii=False) + "\n").encode()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             if os.write(descriptor, line) != len(line):
-                raise OSError(f"{self._path}: the line was written in part (is the disk full?)")
+                raise OSError(f"{self._path}: only a part of the line was written (is the disk full?)")
         finally:
             os.close(descriptor)

@@ -1,6 +1,7 @@
-"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`, started by the controller or an agent.
+"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`. The controller or an agent starts it.
 
-What it does is the trainer's (`Trainer.serve`). It has no heartbeat: the controller sees its process and ends it after the run.
+The trainer implements the server (`Trainer.serve`). The server has no heartbeat: the controller watches its process, and ends
+it after the run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from suite.launch.private_network import check_network
 
 
 def servers_of(run_file: Path) -> list[psutil.Process]:
-    """This machine's servers of a run, MXNet's scheduler among them, as far as this process may see them."""
+    """Return the server processes of a run on this machine that this process can see. MXNet's scheduler is also a server."""
     servers = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -31,7 +32,7 @@ def servers_of(run_file: Path) -> list[psutil.Process]:
 
 
 def main() -> int:
-    """Entry point; returns when the workers are gone."""
+    """Run the server until the workers have disconnected."""
     die_with_parent()
     check_network()
     run = read_run(Path(sys.argv[1]))

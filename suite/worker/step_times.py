@@ -1,7 +1,8 @@
-"""`timing=steps`: each step timed by itself, for mean, deviation and quantiles over steps.
+"""Times each step separately (`timing=steps`), for the mean, standard deviation, and quantiles over the steps.
 
-A GPU that can note times on its own stream does (CUDA events, PyTorch). Elsewhere the loop waits for the devices after each
-step, which keeps the host from working ahead: the log says which of the two. Waiting for data is in neither.
+PyTorch on GPUs records CUDA events on the stream of each device. In all remaining cases, the loop waits for the devices
+after each step, so the host cannot prepare the next step meanwhile. The log names the method. Both methods exclude the time
+that a step waits for data.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from workloads.api import Batch, Json, Trainer, TrainStats
 
 WAITS = "a wait after each step"
+"""Name in the log of the method without CUDA events."""
 
 Compute = Callable[[Iterable[list[Batch]], int], TrainStats]
 
@@ -27,11 +29,21 @@ class StepTimes:
         self.how = ""
 
     def clear(self) -> None:
-        """Forget what was measured: those steps were to warm up."""
+        """Discard the times of the warm-up steps, which are not measured."""
         self.seconds.clear()
 
     def timed(self, trainer: Trainer, compute: Compute, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """`compute(steps, first_step)` with every step timed."""
+        """Run `compute(steps, first_step)`, and add the time of each step to `seconds`.
+
+        Args:
+            trainer: The trainer. Its `marked` records the times if the devices can.
+            compute: Runs steps, and returns when the devices are done.
+            steps: The batches of each step.
+            first_step: Number of the first step.
+
+        Returns:
+            The result of `compute` over all steps.
+        """
         marked = trainer.marked(steps, self.seconds)
         if marked is not None:
             self.how = trainer.timed_by
@@ -45,10 +57,13 @@ class StepTimes:
         return TrainStats(len(losses), math.fsum(losses) / max(len(losses), 1))
 
     def statistics(self) -> dict[str, Json]:
-        """Count, and in milliseconds mean, standard deviation (of a sample; None for one step), median and two percentiles."""
+        """Return the number of steps, and the mean, standard deviation, median, and two percentiles of their times in ms.
+
+        The standard deviation is that of a sample, and None for a single step.
+        """
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
-        deviation = values.std(ddof=1) if len(values) > 1 else None  # NaN is no JSON
+        deviation = values.std(ddof=1) if len(values) > 1 else None  # JSON has no NaN
         named = {"mean_ms": values.mean(), "sd_ms": deviation, "median_ms": median, "p90_ms": p90, "p99_ms": p99}
         return {
             "count": len(values),

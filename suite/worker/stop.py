@@ -1,4 +1,4 @@
-"""When a run ends: the setting `stop`, as numbers."""
+"""Translates the setting `stop` into the number of steps after which a run ends."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from workloads.api import Settings, Workload
 
 @dataclass(frozen=True)
 class Stop:
-    """How far to train, and whether reaching the target ends the run."""
+    """Largest number of steps, and whether the run ends when it reaches its target."""
 
     at_target: bool
     limit_steps: int
 
 
 def stop_rule(workload: Workload, settings: Settings) -> Stop:
-    """The meaning of `settings.stop` for a workload: `target` (at most `max_epochs`), `epochs:N`, `steps:N`, `samples:N`.
+    """Return the rule for `settings.stop`: `target` (at most `max_epochs`), `epochs:N`, `steps:N`, or `samples:N`.
 
-    The last is planned only where batches are counted in samples.
+    Plans allow `samples:N` only if the workload counts its batches in samples.
     """
     kind, _, number = settings.stop.partition(":")
     if kind == "target":

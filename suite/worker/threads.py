@@ -1,4 +1,4 @@
-"""How many threads compute a device's operators, decided before a framework is imported and before the clock starts."""
+"""Chooses the number of threads for a device's operators, before a framework is imported and before the clock starts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from workloads.api import Settings, WorkerContext
 
 
 def with_threads(worker: WorkerContext, settings: Settings) -> WorkerContext:
-    """The place with the number that was typed, or where that is `auto` with one for each core that is there for the run.
+    """Return the worker with its number of threads: the configured number, or for `auto` a thread per available core.
 
-    Where operators give each thread an equal share, one core that another process uses too halves the rate of all of them; on
-    the cores that are left a demo keeps most of it (docs/telemetry.md). So a demo leaves to others the cores that they use
-    without pause. What it computes then differs by rounding, as on a device of fewer cores. Takes half a second, and only
-    where a device has several cores. Nobody looks where processes of the run's own would be taken for others: devices that
-    share cores, servers (`update=async`, MXNet on several devices), several machines.
+    Under `auto`, a demo does not use the cores that foreign programs use without pause. If the operators of a framework give
+    each thread an equal share of the work, a single shared core halves the rate of all threads. On the remaining cores, a
+    demo keeps most of its rate (docs/telemetry.md). The results then differ by rounding, as on a device with fewer cores.
+
+    The measurement takes half a second, and is only made if a device has several cores. It is not made if it could count
+    processes of the run as foreign programs: if devices share cores, with servers (`update=async`, MXNet on several
+    devices), and on several machines.
+
+    Args:
+        worker: The worker, with its cores.
+        settings: The settings of the run, with `threads_per_device`.
     """
     if settings.threads_per_device != "auto":
         return replace(worker, threads=int(settings.threads_per_device))

@@ -31,7 +31,7 @@ def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
     for _ in range(2):
         with output_locked(output):
             assert not holder_was_killed(output)
-            said = f"{output}: another run_suite.py writes into it now"
+            said = f"{output}: a running run_suite.py already writes into this folder"
             with pytest.raises(ValueError, match=said), output_locked(output):
                 pass
         assert not output.exists()
@@ -84,8 +84,11 @@ def test_what_is_no_lock_is_not_overwritten(tmp_path, monkeypatch, make):
     (tmp_path / "mine").write_text("mine\n")
     (tmp_path / "empty").touch()
     make(Path(LOCK_FILE)) if make is bind_socket else make(tmp_path / LOCK_FILE)
-    said = rf"{LOCK_FILE} is no lock of this suite, and is not overwritten; remove it, or type another output=FOLDER$"
-    with pytest.raises(ValueError, match=said), output_locked(tmp_path):
+    message = (
+        rf"{LOCK_FILE} is not a lock file of this suite, so it is not overwritten\. "
+        r"Remove it, or set a different output=FOLDER$"
+    )
+    with pytest.raises(ValueError, match=message), output_locked(tmp_path):
         pass
     assert os.path.lexists(tmp_path / LOCK_FILE)
     assert ((tmp_path / "mine").read_text(), (tmp_path / "empty").read_bytes()) == ("mine\n", b"")
@@ -98,7 +101,7 @@ def test_an_output_that_is_a_link_to_nothing_is_one_line(tmp_path, place):
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     for words in ([], ["dry_run=true"], ["resume=true"]):
         line = refusal(run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / place}", *words, toy=True))
-        assert "is a link that leads to no folder; remove it, or type another output=FOLDER" in line
+        assert "is a broken link. Remove the link, or set a different output=FOLDER" in line
     assert not (tmp_path / "gone").exists()
 
 
@@ -106,7 +109,7 @@ def test_a_linked_lock_is_one_line_of_a_run(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / LOCK_FILE).symlink_to(tmp_path / "precious")
     line = refusal(run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True))
-    assert "is no lock of this suite" in line
+    assert "is not a lock file of this suite" in line
     assert not (tmp_path / "precious").exists()
 
 

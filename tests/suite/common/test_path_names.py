@@ -10,15 +10,15 @@ import pytest
 from tests.helpers import PROJECT, TOY_RUN, refusal, run_suite
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-EXPORT = "this locale's paths are ASCII; type: export LC_ALL=C.UTF-8"
+EXPORT = "paths in this locale are ASCII. Run: export LC_ALL=C.UTF-8"
 
 
 @pytest.mark.parametrize(
     ("locale", "setting", "said"),
     [
-        ({}, "output", r"t\\xff: its bytes are no UTF-8; name another folder"),
-        ({}, "SUITE_LOG_DIR", r"SUITE_LOG_DIR=.*t\\xff: its bytes are no UTF-8"),
-        ({}, "SUITE_DATA_DIR", r"SUITE_DATA_DIR=.*t\\xff: its bytes are no UTF-8"),
+        ({}, "output", r"t\\xff: the path is not valid UTF-8\. Set a different folder"),
+        ({}, "SUITE_LOG_DIR", r"SUITE_LOG_DIR=.*t\\xff: the path is not valid UTF-8"),
+        ({}, "SUITE_DATA_DIR", r"SUITE_DATA_DIR=.*t\\xff: the path is not valid UTF-8"),
         (ASCII, "output", EXPORT),
     ],
 )
@@ -46,4 +46,4 @@ def test_a_current_folder_that_was_deleted_is_named(tmp_path, command):
     (tmp_path / "gone").mkdir()
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "gone", capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert "type cd FOLDER" in done.stderr
+    assert "Run: cd FOLDER" in done.stderr

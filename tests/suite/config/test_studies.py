@@ -116,14 +116,14 @@ def test_the_small_size_is_another_set_of_points():
     ("described", "expected"),
     [
         ({"set": {}}, "has no sentence"),
-        ({**SENTENCE, "axis": {}}, "does not know axis"),
-        ({**SENTENCE, "axes": {"gpus": 2}}, "the axis gpus is no list"),
+        ({**SENTENCE, "axis": {}}, "has unknown keys: axis"),
+        ({**SENTENCE, "axes": {"gpus": 2}}, "the axis gpus is not a list"),
         ({**SENTENCE, "axes": {"gpus": []}}, "the axis gpus has no values"),
-        ({**SENTENCE, "points": [3]}, "points is not of the form key: value"),
+        ({**SENTENCE, "points": [3]}, "points is not a mapping (key: value)"),
     ],
 )
 def test_a_description_of_another_form_is_refused(described, expected):
-    with pytest.raises(ValueError, match=r"^study=own: [^\n]+conf/study/batch_size.yaml shows the form\Z") as error:
+    with pytest.raises(ValueError, match=r"^study=own: [^\n]+See conf/study/batch_size.yaml for an example\Z") as error:
         read_study("own", "full", described)
     assert expected in str(error.value)
 

@@ -146,4 +146,4 @@ def test_a_run_of_a_user_without_a_name_or_home_ends_well(tmp_path, home):
         done = subprocess.run(
             [*words, *TOY_RUN, "output=~/out"], env=variables, capture_output=True, text=True, check=False
         )
-        assert "~/out: this user has no home folder; give an absolute path, or set HOME" in refusal(done)
+        assert "~/out: this user has no home folder. Set an absolute path, or set HOME" in refusal(done)

@@ -120,7 +120,7 @@ class OtherMetric(toy.Toy):
 
 
 def test_a_target_that_is_never_scored_ends_the_run(tmp_path):
-    with pytest.raises(ValueError, match=r"^score\(\) gave close; there is a target for fit$"):
+    with pytest.raises(ValueError, match=r"^score\(\) returned close, but there is a target for fit$"):
         run_loop(tmp_path, workload_type=OtherMetric)
 
 
@@ -170,7 +170,7 @@ def test_a_mode_decides_what_a_step_is_and_warm_up_is_not_measured(tmp_path, mod
 
 def test_inference_without_evaluation_batches_ends_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(toy.ToyData, "evaluation", lambda self: iter(()))
-    with pytest.raises(ValueError, match=r"^mode=inference: the data have no evaluation batches$"):
+    with pytest.raises(ValueError, match=r"^mode=inference: the dataset has no evaluation batches$"):
         run_loop(tmp_path, mode="inference", stop="steps:3")
 
 
