@@ -162,7 +162,7 @@ def test_weights_that_were_not_written_are_named(tmp_path):
     assert "finished earlier\n" in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
     only((tmp_path / "out").glob("*/run_0/weights.npz")).unlink()
     done = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
-    assert "finished earlier; it was ended before its weights.npz was written" in done.stdout
+    assert "finished earlier, but it was ended before weights.npz was written" in done.stdout
 
 
 def test_a_finished_log_without_its_run_json_is_refused(folder):
