@@ -142,7 +142,9 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
         if condition.get(name, 0.0) > BUSY_SHARE
     ]
     if "threads_per_device" in condition:
-        reasons.append(f"other processes left it {condition['threads_per_device']} thread(s) per device")
+        reasons.append(
+            f"its threads were limited to {condition['threads_per_device']} per device, because cores were in use"
+        )
     return reasons + (["other processes were on its GPUs"] if condition.get("gpu_other_processes") else [])
 
 

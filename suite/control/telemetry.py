@@ -50,7 +50,7 @@ class ProcessTree:
         """Prepare the sampling. This process is never part of the tree.
 
         Args:
-            root: Process id of the controller or agent. None: this process.
+            root: Process id of the controller or agent. By default, this process.
         """
         self._root = root
         self._processes: dict[int, psutil.Process] = {}
@@ -103,7 +103,7 @@ class Sensors:
         Args:
             nvml: The initialized NVML module. None: NVML is not available.
             with_gpus: Whether to read the sensors of GPUs.
-            root: Id of the process whose descendants belong to the run. None: this process.
+            root: Id of the process whose descendants belong to the run. By default, this process.
         """
         self._root = os.getpid() if root is None else root
         self.reasons: dict[str, str | None] = {}
@@ -208,7 +208,7 @@ class TelemetryRecorder:
             log: Log of the run. Only samples between its `run_start` and `run_stop` are kept.
             with_gpus: Whether to read the sensors of GPUs.
             interval_seconds: Time between two samples.
-            root: Id of the process whose descendants belong to the run. None: this process.
+            root: Id of the process whose descendants belong to the run. By default, this process.
         """
         self._root = root
         self.path = path
