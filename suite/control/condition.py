@@ -127,9 +127,9 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
 
     If `servers` is 1, the CPU time of the run's servers is unknown, and is part of `others_share`.
     """
-    takers = "its servers and other processes" if condition.get("servers") else "other processes"
+    processes = "its servers and other processes" if condition.get("servers") else "other processes"
     texts = {
-        "others_share": f"{takers} took {{}} of its cores",
+        "others_share": f"{processes} took {{}} of its cores",
         "stolen_share": "the hypervisor took {} of its cores",
         "quota_share": "its CPU quota stopped it in {} of the periods",
         "memory_stall_share": "processes waited for memory {} of the time",

@@ -56,10 +56,10 @@ def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: 
     for name, plan in plans:
         yield name
         if plan.draft is not None:
-            division, why = _division(plan.draft, plan.job, submits)
+            division, reason = _division(plan.draft, plan.job, submits)
             facts = [
                 *_facts(plan.draft, submits),
-                ("division", f"{division}{why}"),
+                ("division", f"{division}{reason}"),
                 ("time", _time(plan.draft, plan.job, earlier, submits)),
             ]
             yield from (f"  {topic:<12} {text}" for topic, text in facts if text)
@@ -173,8 +173,8 @@ def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submit
 
 def _seconds(job: Job, earlier: Sequence[Earlier]) -> list[float]:
     """Return the times in seconds of finished runs with the job's settings on the same devices."""
-    wanted = (identity(job.template), job.template.identity["device_name"])
-    return [run.seconds for run in earlier if (run.computes, run.device_name) == wanted]
+    key = (identity(job.template), job.template.identity["device_name"])
+    return [run.seconds for run in earlier if (run.computes, run.device_name) == key]
 
 
 def _earlier() -> Iterator[Earlier]:

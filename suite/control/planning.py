@@ -44,7 +44,7 @@ def plan_all(
     """
     first = request.jobs[0].config
     if first.resume and first.output is None:
-        raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
+        raise ValueError("resume=true needs the folder of the sweep to finish. Set output=FOLDER")
     versions = Descriptions()
     plans = [
         earlier_plan

@@ -119,7 +119,7 @@ BESIDE_NCF = [
 BESIDE_TOY = [
     ("output=/dev/null/below", "/dev/null"),
     ("gpus=64", "type gpus="),
-    ("resume=true", "resume=true: which sweep? type output=FOLDER"),
+    ("resume=true", "resume=true needs the folder of the sweep to finish. Set output=FOLDER"),
     ("-m gpus=1,64", "oversubscribe=true"),
     ("gpus=2 batch=global:1 oversubscribe=true", "cannot be shared by 2 devices"),
     ("precision=bf16", "precision (for toy in plain)=bf16: allowed: fp32"),
