@@ -1,4 +1,4 @@
-"""Owns the processes of a run: starts, watches, samples, ends and files them.
+"""Controls the processes of a run: starts them, monitors them, samples the machine, ends them, and writes the result.
 
-The top of the runner, for `run_suite.py`.
+This package is the entry of the runner, for `run_suite.py`.
 """

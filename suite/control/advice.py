@@ -1,4 +1,4 @@
-"""Adds advice to the status of a run that failed: a smaller batch, or a disk that is full."""
+"""Adds advice to the status of a failed run: a smaller batch, or the disk that is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from suite.machine import disks
 
 
 def full_disk(status: RunStatus, folder: Path, controls: Sequence[HostControl]) -> str:
-    """Return the message on a full disk, of this machine or another one. Empty: no disk is full, or it does not matter."""
+    """Return the message on a full disk of a machine. Empty: no disk is full, or the run did not fail because of it."""
     if status.status not in ("failed", "rank_died"):
         return ""
     return disks.full(folder) or next(filter(None, (control.full_disk for control in controls)), "")

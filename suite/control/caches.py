@@ -1,10 +1,10 @@
-"""Drops the data set from the page cache before a run and looks whether it is gone: so `cache_clear` in the log is decided.
+"""Drops the data set from the page cache before a run, and checks the result, which decides `cache_clear` in the log.
 
-`python -m suite.control.caches JSON` does it on another machine, asked for by the controller. `JSON`: what `clear` takes;
-prints what it returns. Exit code 1 where what was asked for does not work.
+On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON` holds the arguments of `clear`. The
+command prints the result of `clear` as JSON. Its exit code is 1 if the caches cannot be cleared.
 
-What is to be dropped is what the run will read: `Dataset.files`. Whether it is gone is asked of the kernel (mincore(2)) for a
-sample of these files, whatever was to clear the cache.
+The files that are dropped are the files that the run will read: `Dataset.files`. For a sample of these files, the kernel
+reports the pages in memory (mincore(2)). This check is the same for every method of clearing.
 """
 
 from __future__ import annotations
@@ -35,43 +35,46 @@ from suite.common.run_config import SystemConfig
 from workloads import files
 
 COMMAND_SECONDS = 600.0
-"""How long `system.cache_clear_command` may take, on every machine."""
+"""Time limit of `system.cache_clear_command` on each machine."""
 MAX_RESIDENT = 0.001
-"""Share of the sample that may be in memory still. It leaves room for single pages of a large file that another process
-touches just then (a backup, an indexer), and none for one whole file of a full sample, which is more than a thousandth of it.
-A thousandth of the reading saved is far below what times to train vary by."""
+"""Largest share of the sample that may still be in memory.
+
+The limit tolerates single pages of a large file that a different process reads at that moment, such as a backup or an indexer.
+It does not tolerate a whole file of a full sample, which is more than a thousandth of the sample. A run that reads a thousandth
+less from the disk gains far less time than times to train vary by.
+"""
 SAMPLED_INSIDE = 600
-"""Files of the prepared folder that are looked at; there are seldom more."""
+"""Number of files of the prepared folder in the sample. Most prepared folders have fewer files."""
 SAMPLED_ELSEWHERE = 200
-"""The same of files elsewhere, mostly images: were one in fifty still in memory, 98 % of such samples would show it."""
+"""Number of files outside the prepared folder in the sample, mostly images. If 1 file in 50 is still in memory, 98 % of such
+samples contain such a file."""
 THREADS = 8
-"""Opening a file waits for the disk that holds its inode: so many waits overlap."""
+"""Number of threads that open files. Each open waits for the disk that holds the inode, so the waits overlap."""
 FILES_AT_ONCE = 256
-"""Files that a thread takes at a time."""
+"""Number of files that a thread takes at a time."""
 PAGES_AT_ONCE = 1 << 18
-"""Pages that the kernel is asked about at a time (1 GiB of a file, of 4 KiB pages)."""
+"""Number of pages per call of mincore(2): 1 GiB of a file with pages of 4 KiB."""
 GONE = (FileNotFoundError, PermissionError)
-"""A file that cannot be opened is not read by the run either, which says so itself."""
-
-
+"""Errors of a file that is skipped here. The run cannot read the file either, and reports the error itself."""
 MANIFEST = "manifest.json"
-"""File of a prepared folder that `suite data verify` touches without a change of its content."""
+"""File of a prepared folder that `suite data verify` touches without changing its content."""
 FileState = tuple[int | str, ...]
 
 
 class DataStates:
-    """States of sampled files of a data set, by which a later change is found.
+    """States of the sampled files of a data set, which reveal a later change.
 
-    A state is device, inode, size and the times of the last changes of content and inode. The kernel sets the last one at each
-    change and offers no call to set it back. Contents are not read again: that would put them into the page cache that was
-    just cleared, and would take minutes for a large data set after every run.
+    A state consists of the device, the inode, the size, and the times of the last changes of the content and of the inode. The
+    kernel updates the change time of the inode at each change, and has no call that sets it back. The contents are not read
+    again, because this would put them into the page cache that was just cleared, and would take minutes after every run with a
+    large data set. The manifest is the exception: its state is a hash of its content.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._states = {path: _state(path) for path in paths}
 
     def find_change(self) -> str:
-        """Return the path of a file that was changed, replaced or removed since, or an empty string."""
+        """Return the path of a file that has been changed, replaced, or removed since. Empty: no file has changed."""
         return next((path for path, state in self._states.items() if _state(path) != state), "")
 
     def drop_manifests(self) -> None:
@@ -82,7 +85,7 @@ class DataStates:
 
 
 def _state(path: str) -> FileState:
-    """Return what differs after a file has been written to or replaced. Empty: it cannot be opened."""
+    """Return values that differ after a file has been written to or replaced. Empty: the file cannot be opened."""
     try:
         if os.path.basename(path) == MANIFEST:
             return (hashlib.sha256(files.read_bytes(Path(path))).hexdigest(),)
@@ -93,38 +96,39 @@ def _state(path: str) -> FileState:
 
 
 class Cleared(NamedTuple):
-    """What `clear_and_watch` did."""
+    """Result of `clear_and_watch`."""
 
     is_cleared: bool
-    """True if the sampled files have left memory."""
+    """Whether the sampled files have left memory."""
     line: str
-    """What stayed in memory. Empty if `is_cleared`."""
+    """Message on the files that are still in memory. Empty if `is_cleared`."""
     states: DataStates
-    """The data set as the run is going to read it."""
+    """States of the files that the run will read."""
 
 
 def clear(system: SystemConfig, dataset: str, folder: str) -> tuple[bool, str]:
-    """Clear caches; see `clear_and_watch`. Returns its first two results."""
+    """Call `clear_and_watch`, and return `is_cleared` and `line` of its result."""
     return clear_and_watch(system, dataset, folder)[:2]
 
 
 def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
-    """Clear caches as the `system.*` settings say, else drop the files of the data set from the page cache.
+    """Clear the caches according to the `system.*` settings. By default, drop the data set's files from the page cache.
 
     Args:
         system: The `system.*` settings.
         dataset: Name of the data set.
-        folder: Folder of the prepared data set. Empty: synthetic data, for which nothing is cleared.
+        folder: Folder of the prepared data set. Empty: synthetic data, which has no files.
 
     Raises:
-        ValueError: Clearing failed, the data are not those that were prepared, or the command changed them.
+        ValueError: The caches cannot be cleared, the folder does not hold the data set that was prepared, or
+            `system.cache_clear_command` changed the data set.
     """
     paths: Iterator[str] = iter(())
     if folder:
         recipe = load_dataset(dataset)
         recipe.check(Path(folder))
         paths = recipe.files(Path(folder))
-        os.sync()  # what is not on disk yet stays in memory, whoever asks
+        os.sync()  # the kernel cannot drop pages that are not on disk yet
     found = Files(folder, paths)
     command = list(system.cache_clear_command)
     if command or system.drop_caches:
@@ -141,8 +145,8 @@ def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
     kept = _kept(found.sample()) if folder else ""
     if changed := states.find_change():
         raise ValueError(
-            f"system.cache_clear_command changed the data set: {changed} is not the file that was checked before; let the "
-            f"command clear caches only, or leave it out"
+            f"system.cache_clear_command changed the data set: {changed} differs from the file that was checked before. "
+            f"Set a command that only clears caches, or omit system.cache_clear_command"
         )
     if not kept:
         states.drop_manifests()
@@ -160,29 +164,31 @@ def _drop_everything() -> None:
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
     except OSError as error:
-        raise ValueError(f"system.drop_caches=true: {error}; run as root or type system.drop_caches=false") from None
+        raise ValueError(f"system.drop_caches=true: {error}. Run as root, or set system.drop_caches=false") from None
 
 
 @dataclass
 class CacheSample:
-    """At most `limit` of the paths that are added, each with the same chance (reservoir sampling), others in each run:
-    which files are looked at cannot be foreseen."""
+    """A random sample of at most `limit` of the added paths, each with the same probability (reservoir sampling).
+
+    Each run has a different sample, so that it cannot be predicted which files are checked.
+    """
 
     limit: int
     paths: list[str] = field(init=False, default_factory=list)
     _seen: int = field(init=False, default=0)
 
     def add(self, path: str) -> None:
-        """The next path of all."""
+        """Add the next path. It may replace a path of the sample."""
         self._seen += 1
         if len(self.paths) < self.limit:
             self.paths.append(path)
-        elif (place := random.randrange(self._seen)) < self.limit:
-            self.paths[place] = path
+        elif (index := random.randrange(self._seen)) < self.limit:
+            self.paths[index] = path
 
 
 class Files:
-    """The files of a data set, passed through once; a sample of them remains."""
+    """The files of a data set, which are iterated over once. A sample of their paths is kept."""
 
     def __init__(self, folder: str, paths: Iterator[str]) -> None:
         self._inside = os.path.join(folder, "")
@@ -191,22 +197,22 @@ class Files:
         self._samples = {True: CacheSample(SAMPLED_INSIDE), False: CacheSample(SAMPLED_ELSEWHERE)}
 
     def sample(self) -> list[str]:
-        """Those of all that were passed, from the prepared folder and elsewhere."""
+        """Return the sampled paths, from the prepared folder and from elsewhere."""
         return [path for sample in self._samples.values() for path in sample.paths]
 
     def look(self) -> None:
-        """Pass through all for the sample alone."""
+        """Iterate over all files, only to sample them."""
         while self._next():
             pass
 
     def drop(self) -> None:
-        """Tell the kernel that the pages of all are not needed; whether it obeyed is to be looked at."""
+        """Advise the kernel to drop the pages of all files. The advice may have no effect, so the caller checks the result."""
         with ThreadPoolExecutor(THREADS) as pool:
             try:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
                     done.result()
             finally:
-                self._paths = iter(())  # interrupted: the threads end after the files that they hold
+                self._paths = iter(())  # after an interrupt, each thread ends after the files that it has taken
 
     def _drop_some(self) -> None:
         while paths := self._next():
@@ -227,57 +233,65 @@ def _drop(path: str) -> None:
 
 
 def _kept(paths: Iterable[str]) -> str:
-    """What stayed in memory of these files, in words; empty if next to nothing did."""
+    """Return a message on the files that are still in memory. Empty: at most MAX_RESIDENT of the sample is."""
     shares: dict[str, float] = {}
     resident = total = 0
     for path in paths:
         try:
-            here, pages = resident_pages(path)
+            file_resident, pages = resident_pages(path)
         except GONE:
             continue
         except OSError as error:
-            return f"{path}: what of it is in memory cannot be told ({error.strerror})"
+            return f"{path}: cannot determine whether the file is in memory ({error.strerror})"
         if pages:
-            shares[path] = here / pages
-            resident, total = resident + here, total + pages
+            shares[path] = file_resident / pages
+            resident, total = resident + file_resident, total + pages
     if not shares:
-        return "the data set has no file that can be looked at"
-    # By pages and by files: neither one large file nor many small ones go unseen beside the others.
+        return "the data set has no file that can be checked"
+    # The share of pages reveals a large file in memory, and the mean share per file reveals many small files.
     if max(resident / total, sum(shares.values()) / len(shares)) <= MAX_RESIDENT:
         return ""
     first = max(shares, key=lambda path: shares[path])
     number = sum(share > 0 for share in shares.values())
     return (
-        f"of {len(shares):,} files looked at, {number:,} stay in memory ({resident:,} of {total:,} pages), such as {first} on "
-        f"{_file_system(first)}: a process maps or reads them, another user owns them, or the file system cannot drop them"
+        f"{number:,} of {len(shares):,} checked files are still in memory ({resident:,} of {total:,} pages), such as {first} "
+        f"on {_file_system(first)}: a process maps or reads them, a different user owns them, or the file system cannot drop "
+        f"them"
     )
 
 
 def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Pages of a file that are in the page cache, and all its pages. Reads none of them. Raises OSError.
+    """Return the number of a file's pages that are in the page cache, and the number of all its pages. No page is read.
 
-    Whoever neither owns a file nor may write it is told that all its pages are resident (mincore(2), since Linux 5.2).
+    If the user neither owns the file nor may write it, the kernel reports all its pages as resident (mincore(2), since
+    Linux 5.2).
+
+    Raises:
+        OSError: The file cannot be opened, or the kernel does not report its pages.
     """
     with files.open_stream(path) as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
             return 0, 0
-        # Reads nothing. A private mapping: some network file systems allow no other.
+        # The mapping reads no page. It is private because some network file systems allow private mappings only.
         mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     pages, resident = -(-size // mmap.PAGESIZE), 0
-    start = np.frombuffer(mapping, np.uint8)  # holds the mapping; its address alone is looked at
+    start = np.frombuffer(mapping, np.uint8)  # keeps the mapping alive, and gives its address
     for first in range(0, pages, PAGES_AT_ONCE):
         count = min(PAGES_AT_ONCE, pages - first)
         residency = np.empty(count, np.uint8)
         offset = first * mmap.PAGESIZE
-        _ask(start.ctypes.data + offset, min(size - offset, count * mmap.PAGESIZE), residency.ctypes.data, path)
-        resident += int(np.count_nonzero(residency & 1))  # the other bits are reserved
+        _call_mincore(
+            start.ctypes.data + offset, min(size - offset, count * mmap.PAGESIZE), residency.ctypes.data, path
+        )
+        resident += int(np.count_nonzero(residency & 1))  # bits 1 to 7 are reserved
     return resident, pages
 
 
-def _ask(address: int, length: int, answer: int, path: str | os.PathLike[str]) -> None:
-    call = _libc().mincore
-    if call(ctypes.c_void_p(address), ctypes.c_size_t(length), ctypes.c_void_p(answer)):
+def _call_mincore(address: int, length: int, residency: int, path: str | os.PathLike[str]) -> None:
+    """Write the residency of `length` bytes of pages from `address` to the bytes at `residency`."""
+    mincore = _libc().mincore
+    if mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), ctypes.c_void_p(residency)):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), os.fspath(path))
 
@@ -288,7 +302,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _file_system(path: str) -> str:
-    """Type of the file system that holds a file: `ext4`, `tmpfs`, …"""
+    """Return the type of the file system that holds a file, such as `ext4` or `tmpfs`."""
     folders = {os.path.join(part.mountpoint, ""): part.fstype for part in psutil.disk_partitions(all=True)}
     around = [folder for folder in folders if os.path.realpath(path).startswith(folder)]
     return folders[max(around, key=len)] if around else "an unknown file system"

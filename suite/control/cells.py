@@ -23,7 +23,7 @@ class PlannedCell(NamedTuple):
     job: str
     cell: StudyCell
     reason: UnsupportedError | None
-    """Reason why the cell cannot run here; None if it runs."""
+    """Reason why the cell cannot run here. None: the cell can run."""
 
 
 def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None:
@@ -37,12 +37,12 @@ def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None
 
 def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:
     """Write `study-NAME.json`: name, size, table and figure of the study, and its cells in order."""
-    written = []
+    cell_objects = []
     for name, cell, error in cells:
-        left_out = {} if error is None else {"shown": error.shown, "reason": str(error)}
-        written.append({"job": name, "values": dict(cell.values), **left_out})
+        skipped = {} if error is None else {"shown": error.shown, "reason": str(error)}
+        cell_objects.append({"job": name, "values": dict(cell.values), **skipped})
     study = cells[0].cell.study
-    shown = {"table": dict(study.table), "figure": dict(study.figure), "cells": written}
-    named = {"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size}
-    text = json.dumps({**named, "keys": list(study.keys), **shown}, indent=1, ensure_ascii=False) + "\n"
+    layout = {"table": dict(study.table), "figure": dict(study.figure), "cells": cell_objects}
+    header = {"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size}
+    text = json.dumps({**header, "keys": list(study.keys), **layout}, indent=1, ensure_ascii=False) + "\n"
     write_atomically(output / STUDY_FILES.replace("*", safe_name(study.name)), text)

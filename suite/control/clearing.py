@@ -1,4 +1,4 @@
-"""Clears the caches of all machines before a run, and finds out afterwards whether the data set changed meanwhile."""
+"""Clears the caches of all machines before a run, and checks after the run whether the data set has changed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workloads.api import Deviation, DeviationCode
 
 
 def clear_caches(job: Job, command: Command, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
-    """Clear the caches before a run that begins.
+    """Clear the caches before a run that starts from the beginning.
 
     Returns:
-        Whether they are cleared, and the states of the data set's files. The states are None on several machines, where the
-        data are compared only after the clearing.
+        Whether the caches are cleared, and the states of the data set's files. The states are None if the run is on several
+        machines. In this case, the files are compared directly after the clearing only.
     """
     settings = job.template.settings
     states = None
@@ -29,7 +29,7 @@ def clear_caches(job: Job, command: Command, agents: Agents | None) -> tuple[boo
 
 
 def open_reasons(states: caches.DataStates | None) -> list[Deviation]:
-    """Return the reasons for division open that are known only when a run has ended."""
+    """Return the reasons for division open that can only be found after a run has ended."""
     changed = states.find_change() if states is not None else ""
     sentence = f"the data set changed during the run: {changed}"
     return [Deviation(DeviationCode.DATA_CHANGED, detail=sentence)] if changed else []

@@ -1,4 +1,4 @@
-"""A composed command: what it requests, its output folder, and its console."""
+"""A composed command with its output folder and its console, and the names of its jobs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from suite.launch.scratch import scratch_above
 
 @dataclass(frozen=True)
 class Command:
-    """What one command line requests, and where its results and its output go."""
+    """The request of a command line, the folder of its results, and the console for its output."""
 
     request: Request
     output: Path
-    """Folder of the runs. It need not exist yet."""
+    """Folder of the runs. It may not exist yet."""
     console: Console
 
     @property
     def config(self) -> RunConfig:
-        """The configuration of the first job, for the keys that hold for the whole command."""
+        """The configuration of the first job, for the keys that apply to the whole command."""
         return self.request.jobs[0].config
 
     @property
@@ -51,30 +51,32 @@ def output_folder(composed: Composed) -> Path:
     """Return the folder of a command's runs: `output=FOLDER`, or a new folder below the log folder.
 
     Raises:
-        ValueError: `output` is empty, a link to nothing, or in the temporary files of another run.
+        ValueError: `output` is empty, a broken link, or in the folder with the temporary files of a run.
     """
-    given = composed.config.output
-    if given is None:
+    folder = composed.config.output
+    if folder is None:
         stamp, suffix = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 1
         output = log_root() / stamp
         while output.exists():
             suffix += 1
             output = log_root() / f"{stamp}-{suffix}"
-    elif not str(given).strip():
-        raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
+    elif not str(folder).strip():
+        raise ValueError(
+            "output=: expected a folder, got an empty value. Set output=FOLDER, or omit it to create a new folder in logs/"
+        )
     else:
-        output = in_utf8(expand_user(str(given)).absolute(), "output=")
+        output = in_utf8(expand_user(str(folder)).absolute(), "output=")
     refuse_link_to_nothing(output)
     if (above := scratch_above(output)) is not None:
         raise ValueError(
-            f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"
+            f"{output}: {above} holds the temporary files of a run and is deleted with it. Set a different output=FOLDER"
         )
     return output
 
 
 def job_name(composed: Composed) -> str:
-    """Return a job's folder name: workload, framework, profile, devices, and the other overrides or the cell of a study."""
+    """Return a job's folder name: workload, framework, profile, devices, and the remaining overrides or the cell of a study."""
     config = composed.config
-    words = composed.overrides if composed.cell is None else composed.cell.texts
+    overrides = composed.overrides if composed.cell is None else composed.cell.texts
     kinds = (config.workload_name, config.framework.name, config.profile.name)
-    return named(*kinds, config.gpus, config.device, words)
+    return named(*kinds, config.gpus, config.device, overrides)

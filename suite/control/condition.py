@@ -1,7 +1,7 @@
-"""`suite_condition`: how much of the machine a run got, written once, after the last line that the run itself wrote.
+"""Writes `suite_condition`, the share of the machine that a run got. The line follows the last line of the run itself.
 
-The figures are those of the workers (`suite.machine.contention`), from `run_start` to `run_stop`, and of GPUs those that
-telemetry.jsonl keeps. What makes the machine a busy one is decided here, and nowhere else.
+The workers measure the figures (`suite.machine.contention`) from `run_start` to `run_stop`. The figures of GPUs are in
+telemetry.jsonl. This module alone decides whether the machine was busy.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from workloads.api import Json
 
 KEY = "suite_condition"
 BUSY_SHARE = 0.1
-"""Of anything below. Who loses a tenth of the cores loses a tenth of the speed at least, which is more than runs on a machine
-of their own differ by. What is judged is not the share of CPU that the run got, which is told beside it: a run's own threads
-wait for each other too, on a machine that is otherwise idle."""
+"""Share above which the machine counts as busy, for each share that `busy` checks.
+
+A run that loses a tenth of the cores loses at least a tenth of its speed. Runs on an idle machine differ by less. `cpu_share`
+is reported but not checked, because the threads of a run also wait for each other on an idle machine.
+"""
 
 
 def figures(
@@ -30,15 +32,33 @@ def figures(
     device_rows: Sequence[Mapping[str, Json]],
     serving: Collection[str] = (),
 ) -> dict[str, Json]:
-    """The figures of a run from the last beats of its processes, with the host of each, and its devices' samples.
+    """Return the figures of a run.
 
-    `serving`: hosts on which processes serve the workers. What they used is the run's own where its workers could see them.
+    Args:
+        heartbeats: Last state of each worker.
+        hosts: Name of each worker's machine.
+        device_rows: Telemetry samples of the run's devices.
+        serving: Names of the machines with processes that serve the workers. If the workers can see these servers, the CPU time
+            of the servers counts as the run's.
 
-    `cpu_share`: of the CPU time that its threads asked for; `others_share`, `server_share`, `stolen_share`: of its cores, taken
-    by other processes, by its servers and by a hypervisor; `servers`: 1 where its servers are among the others;
-    `threads_per_device`: where they were fewer than its cores, since others used some of them (suite/worker/threads.py);
-    `quota_share`: of the periods, in which its CPU quota stopped it; `memory_stall_share`, `hot_share`, `gpu_slow_share`: of
-    the time. Empty if a process told nothing: what it used would count as used by others.
+    Returns:
+        An empty mapping if a worker reported no measurements, because its CPU time would then count as used outside the run.
+        Otherwise, a figure is left out if it is unknown:
+
+        * `seconds`: Length of the measurement.
+        * `cpu_share`: CPU time that the threads of the run got, as a share of the CPU time that they could have used.
+        * `cores`: Number of cores.
+        * `others_share`, `server_share`, `stolen_share`: Shares of the cores' time that were used by processes outside the
+          run, by the run's servers, and by a hypervisor.
+        * `servers`: 1 if `others_share` includes the servers of the run.
+        * `threads_per_device`: Smallest number of threads per device, if it was reduced below the number of cores because
+          processes outside the run used cores (suite/worker/threads.py).
+        * `quota_share`: Share of the scheduling periods in which the CPU quota stopped the run.
+        * `memory_stall_share`, `hot_share`, `gpu_slow_share`: Shares of the time in which a process of the machine waited for
+          memory, the hottest core was slowed down, and the GPUs were slowed down.
+        * `load_average`: Largest load average.
+        * `gpu_clock_mhz`, `cpu_clock_mhz`: Mean clocks.
+        * `gpu_other_processes`: Largest number of processes outside the run on a GPU.
     """
     reported = [
         (host, heartbeat.contention)
@@ -47,52 +67,55 @@ def figures(
     ]
     if len(reported) < len(heartbeats):
         return {}
-    # process 0 logs run_start and run_stop, so its count is the one that `suite check` can compare with them
+    # Process 0 logs run_start and run_stop, so `suite check` can compare its measurement with them.
     values_by_name: dict[str, Json] = {"seconds": reported[0][1]["seconds"]}
-    run, wait = (_total(one.get(name) for _, one in reported) for name in ("run_seconds", "wait_seconds"))
+    run, wait = (_total(contention.get(name) for _, contention in reported) for name in ("run_seconds", "wait_seconds"))
     if run is not None and wait is not None and run + wait > 0:
         values_by_name["cpu_share"] = run / (run + wait)
     values_by_name |= _core_shares(reported)
     for name in ("quota_share", "memory_stall_share", "hot_share", "load_average"):
-        values = [one[name] for _, one in reported if one.get(name) is not None]
+        values = [contention[name] for _, contention in reported if contention.get(name) is not None]
         values_by_name |= {name: max(values)} if values else {}
-    threads = [one["threads_per_device"] for _, one in reported if "threads_per_device" in one]
+    threads = [contention["threads_per_device"] for _, contention in reported if "threads_per_device" in contention]
     values_by_name |= {"threads_per_device": min(threads)} if threads else {}
-    if any(host in serving and "server_cpu_seconds" not in one for host, one in reported):
+    if any(host in serving and "server_cpu_seconds" not in contention for host, contention in reported):
         values_by_name["servers"] = 1
     return {name: _rounded(value) for name, value in {**values_by_name, **dict(_device_figures(device_rows))}.items()}
 
 
 def _total(values: Iterator[Json]) -> float | None:
-    known = list(values)
-    return None if None in known else math.fsum(known)
+    """Return the sum, or None if a value is unknown."""
+    summands = list(values)
+    return None if None in summands else math.fsum(summands)
 
 
 def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
-    cores = {(host, core): spent for host, one in reported for core, spent in one["cores"].items()}
-    every = math.fsum(spent[2] for spent in cores.values())
-    if every <= 0:
+    """Return the number of cores, and the shares of their time. A core that several workers share counts once."""
+    cores = {(host, core): seconds for host, contention in reported for core, seconds in contention["cores"].items()}
+    total = math.fsum(seconds[2] for seconds in cores.values())
+    if total <= 0:
         return {}
-    stolen = math.fsum(spent[1] for spent in cores.values())
-    worker_seconds = math.fsum(one["cpu_seconds"] for _, one in reported)
+    stolen = math.fsum(seconds[1] for seconds in cores.values())
+    worker_seconds = math.fsum(contention["cpu_seconds"] for _, contention in reported)
     servers: dict[str, float] = {}
-    for host, one in reported:
-        if "server_cpu_seconds" in one:  # each worker of a host sees the same servers
-            servers[host] = max(servers.get(host, 0.0), one["server_cpu_seconds"])
-    served = math.fsum(servers.values())
-    others = math.fsum(spent[0] for spent in cores.values()) - stolen - worker_seconds - served
-    shares = {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
-    return {**shares, "server_share": served / every} if servers else shares
+    for host, contention in reported:
+        if "server_cpu_seconds" in contention:  # each worker of a host sees the same servers
+            servers[host] = max(servers.get(host, 0.0), contention["server_cpu_seconds"])
+    server_seconds = math.fsum(servers.values())
+    outside = math.fsum(seconds[0] for seconds in cores.values()) - stolen - worker_seconds - server_seconds
+    shares = {"cores": len(cores), "others_share": max(0.0, outside) / total, "stolen_share": stolen / total}
+    return {**shares, "server_share": server_seconds / total} if servers else shares
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
+    """Yield the mean of each clock and slowdown, and the largest number of processes outside the run on a GPU."""
     means = {"gpu_clock_mhz": "gpu_clock_mhz", "gpu_slow": "gpu_slow_share", "cpu_clock_mhz": "cpu_clock_mhz"}
     for sensor in (*means, "gpu_other_processes"):
         readings = [row.get(sensor) for row in device_rows]
-        each = [one for reading in readings for one in (reading if isinstance(reading, list) else [reading])]
-        known = [one for one in each if one is not None]
-        if known:
-            yield (means[sensor], math.fsum(known) / len(known)) if sensor in means else (sensor, max(known))
+        per_device = [value for reading in readings for value in (reading if isinstance(reading, list) else [reading])]
+        values = [value for value in per_device if value is not None]
+        if values:
+            yield (means[sensor], math.fsum(values) / len(values)) if sensor in means else (sensor, max(values))
 
 
 def _rounded(value: Json) -> Json:
@@ -100,12 +123,13 @@ def _rounded(value: Json) -> Json:
 
 
 def busy(condition: Mapping[str, Json]) -> list[str]:
-    """Why the machine was a busy one, a few words each; empty if it was not, as far as is known.
+    """Return the reasons why the machine was busy. Empty: the machine was not busy according to the known figures.
 
-    With `servers` 1 what a server of the run's own used is not known, so it is among what others did.
+    If `servers` is 1, the CPU time of the run's servers is unknown, and is part of `others_share`.
     """
+    processes = "its servers and other processes" if condition.get("servers") else "other processes"
     texts = {
-        "others_share": f"{'its server and others' if condition.get('servers') else 'others'} took {{}} of its cores",
+        "others_share": f"{processes} took {{}} of its cores",
         "stolen_share": "the hypervisor took {} of its cores",
         "quota_share": "its CPU quota stopped it in {} of the periods",
         "memory_stall_share": "processes waited for memory {} of the time",
@@ -118,26 +142,29 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
         if condition.get(name, 0.0) > BUSY_SHARE
     ]
     if "threads_per_device" in condition:
-        reasons.append(f"others left it {condition['threads_per_device']} thread(s) per device")
+        reasons.append(
+            f"its threads were limited to {condition['threads_per_device']} per device, because cores were in use"
+        )
     return reasons + (["other processes were on its GPUs"] if condition.get("gpu_other_processes") else [])
 
 
 def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
-    """Samples of a telemetry.jsonl with the values of these devices alone; empty if it cannot be read."""
-    kept = []
+    """Return the samples of a telemetry.jsonl, with the values of these devices only. Empty: the file cannot be read."""
+    samples = []
     with contextlib.suppress(OSError, ValueError):
         for row in rows(path):
-            of_devices = {
+            device_values = {
                 name: [value[number] for number in devices]
                 for name, value in row.items()
                 if isinstance(value, list) and len(value) > max(devices)
             }
-            kept.append({**{name: value for name, value in row.items() if not isinstance(value, list)}, **of_devices})
-    return kept
+            machine_values = {name: value for name, value in row.items() if not isinstance(value, list)}
+            samples.append({**machine_values, **device_values})
+    return samples
 
 
 def append(log: Path, condition: Mapping[str, Json]) -> None:
-    """Write the line. A disk that is full costs the line, never the run, and leaves no part of it."""
+    """Append the line to the log. If the disk is full, the log stays as it was, and the run does not fail."""
     with contextlib.suppress(OSError):
         size = log.stat().st_size
         try:

@@ -1,4 +1,4 @@
-"""`run_suite.py`: compose the jobs, plan them, refuse what cannot run, and hand the plans to the target of the command."""
+"""Main program of `run_suite.py`: composes and plans the jobs, checks that they can run, and executes the command's target."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from suite.plan.sweep_commands import commands_to_resume
 def main(arguments: Sequence[str]) -> int:
     """Run a command line.
 
-    `resume=true output=FOLDER` without a workload repeats every command that wrote into the folder, one after another.
+    `resume=true output=FOLDER` without a workload repeats all commands that wrote to the folder, in order.
 
     Returns:
         Exit code: 0 if all runs succeeded, 1 if some did not, 2 if the command line is wrong, 130 if a signal interrupted it.
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _working_directory(folder: str) -> Iterator[None]:
-    """Change to the folder in which a command was given, where its relative paths begin. Stay if the folder is gone."""
+    """Change to the working directory of an earlier command, to which its relative paths refer. Stay if the folder is gone."""
     before = os.getcwd()
     if not os.path.isdir(folder):
         folder = before
@@ -65,7 +65,7 @@ def _working_directory(folder: str) -> Iterator[None]:
 
 
 def _run_command(arguments: Sequence[str]) -> int:
-    """Compose one command, run its jobs, and return the exit code."""
+    """Compose a command, run its jobs, and return the exit code."""
     process.prepare()
     console = WholeLines(highlight=False)
     listen()
@@ -74,7 +74,7 @@ def _run_command(arguments: Sequence[str]) -> int:
     try:
         if not registry.names(registry.WORKLOADS):
             raise ValueError(
-                f"the suite is not installed for {sys.executable}; type: pip install --no-deps -e {PROJECT}"
+                f"the suite is not installed for {sys.executable}. Run: pip install --no-deps -e {PROJECT}"
             )
         request = compose(arguments)
         if not request.jobs:
@@ -90,11 +90,11 @@ def _run_command(arguments: Sequence[str]) -> int:
             code = target.execute(plans)
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and command is not None:
-            error.filename = error.filename or str(command.output)  # a full disk has no name
+            error.filename = error.filename or str(command.output)  # the error of a full disk has no file name
         print(clean_lines(f"{program()}: {as_typed(one_line(error))}"), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        _say_interrupted(command, console)
+        _print_interrupted(command, console)
         code = 130
     except Exception as error:
         if (text := describe_plugin_error(error)) is None:
@@ -104,10 +104,10 @@ def _run_command(arguments: Sequence[str]) -> int:
     return print_summary(ended, console, code) if ended else code
 
 
-def _say_interrupted(command: Command | None, console: Console) -> None:
-    """Print how to resume a command that was interrupted."""
-    text = "interrupted before anything was run"
+def _print_interrupted(command: Command | None, console: Console) -> None:
+    """Print the command that resumes an interrupted command."""
+    text = "interrupted before the first run"
     if command is not None and command.output.exists():
         resume = resuming_command(command.request.arguments, command.output)
-        text = f"interrupted; finished runs and checkpoints are kept. To run the missing runs, run:\n  {resume}"
+        text = f"interrupted. Finished runs and checkpoints are kept. To run the missing runs, run:\n  {resume}"
     console.print(escape(text), soft_wrap=True)

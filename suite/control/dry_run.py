@@ -1,4 +1,4 @@
-"""`dry_run=true`: what a command would do, up to its first process, in lines; and what would be in its way."""
+"""Lines of `dry_run=true`: the runs that a command would start, and the problems that prevent them."""
 
 from __future__ import annotations
 
@@ -18,93 +18,107 @@ from suite.plan.resume import FINISHED, finished_status, identity
 from workloads import files
 
 MAX_RUNS = 1000
-"""Earlier runs that are looked at for a time, the newest first."""
+"""Largest number of earlier runs that are searched for a time, the newest first."""
 FULL = "full"
-"""`dry_run=full`: all that is known of every job."""
+"""Value of `dry_run` that prints the details of each job."""
+
+
+UNKNOWN = "unknown"
+"""Division or time of a job without enough information."""
 
 
 class Earlier(NamedTuple):
-    """A finished run."""
+    """A run that finished in an earlier command."""
 
     computes: str
-    """`suite.plan.resume.identity`."""
+    """The identity that `suite.plan.resume.identity` returns for the run."""
     device_name: str
     seconds: float
 
 
 def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: bool = False) -> Iterator[str]:
-    """Of one job all that is known, with the folders of its runs; of several a table, and the same of each if `full`.
+    """Yield the details of a job and the folders of its runs, or a table if the command has several jobs.
 
-    `plans`: name of each job to its plan.
+    Args:
+        plans: Name and plan of each job.
+        output: Folder of the runs.
+        submits: Whether the command would be submitted to SLURM.
+        full: Whether to add the details of each job to the table.
     """
-    count = sum(one.draft.run_count if one.draft is not None else 1 for _, one in plans)
-    yield f"dry run, nothing is started: {count} run(s) would go into {output}"
-    earlier = list(_earlier()) if any(one.job is not None for _, one in plans) else []
+    count = sum(plan.draft.run_count if plan.draft is not None else 1 for _, plan in plans)
+    yield f"dry run, no process is started: {count} run(s) would be written to {output}"
+    earlier = list(_earlier()) if any(plan.job is not None for _, plan in plans) else []
     if len(plans) > 1:
         yield from _table(plans, earlier, submits)
         if not full:
-            yield f"for all that is known of each job type dry_run={FULL}"
+            yield f"for the details of each job, set dry_run={FULL}"
             return
-    for name, one in plans:
+    for name, plan in plans:
         yield name
-        if one.draft is not None:
-            division, why = _division(one.draft, one.job, submits)
+        if plan.draft is not None:
+            division, reason = _division(plan.draft, plan.job, submits)
             facts = [
-                *_facts(one.draft, submits),
-                ("division", f"{division}{why}"),
-                ("time", _time(one.draft, one.job, earlier, submits)),
+                *_facts(plan.draft, submits),
+                ("division", f"{division}{reason}"),
+                ("time", _time(plan.draft, plan.job, earlier, submits)),
             ]
             yield from (f"  {topic:<12} {text}" for topic, text in facts if text)
-        drafted = range(one.draft.run_count if one.draft is not None else 1)
-        runs = _runs(one.job) if one.job is not None else [f"{output / name / f'run_{index}'}" for index in drafted]
+        indices = range(plan.draft.run_count if plan.draft is not None else 1)
+        runs = _runs(plan.job) if plan.job is not None else [f"{output / name / f'run_{index}'}" for index in indices]
         yield from (f"  {'run':<12} {line}" for line in runs)
-        yield from (f"  {'in the way':<12} {error}" for error in one.findings)
+        yield from (f"  {'problem':<12} {error}" for error in plan.findings)
 
 
 def _table(plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submits: bool) -> Iterator[str]:
-    """A row for each job; what is in the way of one stands last, since it is long."""
-    rows = [["job", "runs", "devices", "batch", "stop", "division", "time a run", "in the way"]]
-    for name, one in plans:
-        known = _cells(one.draft, one.job, earlier, submits) if one.draft is not None else ["–"] * 6
-        rows.append([name, *known, "; ".join(map(str, one.findings))])
+    """Yield the lines of the table, one row per job. The problems are in the last column because they are long."""
+    rows = [["job", "runs", "devices", "batch", "stop", "division", "time per run", "problems"]]
+    for name, plan in plans:
+        cells = _cells(plan.draft, plan.job, earlier, submits) if plan.draft is not None else ["–"] * 6
+        rows.append([name, *cells, "; ".join(map(str, plan.findings))])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _cells(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> list[str]:
-    """Runs, devices, batch, stop, division and time of a row."""
+    """Return the runs, devices, batch, stop, division, and time of a row."""
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
-    time = f"{statistics.median(seconds):.0f} s" if seconds else "not known"
-    of_settings = [devices, str(settings.batch_size_global), settings.stop]
-    return [str(draft.run_count), *of_settings, _division(draft, job, submits)[0], time]
+    time = f"{statistics.median(seconds):.0f} s" if seconds else UNKNOWN
+    from_settings = [devices, str(settings.batch_size_global), settings.stop]
+    return [str(draft.run_count), *from_settings, _division(draft, job, submits)[0], time]
 
 
 def _runs(job: Job) -> Iterator[str]:
+    """Yield the folder of each run, and the status of a run that is finished."""
     for index in range(job.run_count):
         folder = job.folder / f"run_{index}"
-        there = folder.exists() and finished_status(folder, job.run(index, cache_cleared=False))
-        yield f"{folder}{f' ({there} earlier)' if there else ''}"
+        status = folder.exists() and finished_status(folder, job.run(index, cache_cleared=False))
+        yield f"{folder}{f' (finished earlier: {status})' if status else ''}"
 
 
 def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
+    """Yield the topics and texts of a job's details. A topic without text is not printed."""
     settings = draft.settings
-    kind = "GPU(s)" if settings.device == "cuda" else f"CPU device(s) of {settings.cores_per_device} core(s)"
-    of = ", ".join(host.name for host in draft.hosts) or "this machine"
-    there = f", which has {settings.devices}: what follows is of those" if settings.devices < draft.devices else ""
-    yield "devices", f"{draft.devices} {kind} on {_machines(draft.hosts, submits, settings.nodes) or of}{there}"
-    yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "not there"
+    kind = "GPU(s)" if settings.device == "cuda" else f"CPU device(s) with {settings.cores_per_device} core(s) each"
+    machines = _unallocated(draft.hosts, submits, settings.nodes)
+    machines = machines or ", ".join(host.name for host in draft.hosts) or "this machine"
+    count = settings.devices
+    available = f", which has {count}. The lines below apply to {count} device(s)" if count < draft.devices else ""
+    yield "devices", f"{draft.devices} {kind} on {machines}{available}"
+    yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "missing"
     generated = f"{draft.generates} is generated when the command starts"
     yield (
         "data",
         generated if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
     )
     needed = draft.workload.activation_bytes(settings) * -(-settings.batch_size_global // settings.devices)
-    least = f"at least {_size(needed)} of activations on a device" if needed else ""
-    there = f"{available_bytes(limits()) / 2**30:.1f} GiB available on this machine" if settings.device == "cpu" else ""
-    yield "memory", "" if submits else "; ".join(filter(None, (least, there)))
-    yield "batch", f"{settings.batch_size_global} {draft.workload.batch_unit} in all, precision {settings.precision}"
+    activations = f"at least {_size(needed)} for activations per device" if needed else ""
+    memory = (
+        f"{available_bytes(limits()) / 2**30:.1f} GiB available on this machine" if settings.device == "cpu" else ""
+    )
+    yield "memory", "" if submits else ", ".join(filter(None, (activations, memory)))
+    yield "batch", f"{settings.batch_size_global} {draft.workload.batch_unit} in total, precision {settings.precision}"
     targets = " and ".join(f"{name} {value:g}" for name, value in settings.targets.items())
     yield "stop", f"{settings.stop}{f': {targets}' if settings.stop == 'target' else ''}"
     yield "set", settings.hyperparameter_set
@@ -113,59 +127,69 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
 
 
 def _size(size_bytes: float) -> str:
-    """In the unit in which it is no zero."""
+    """Return a size in the unit in which it is not displayed as zero."""
     return f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 / 10 else f"{max(size_bytes / 2**20, 0.1):.1f} MiB"
 
 
-def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
-    """Where the machines are not known yet."""
-    return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not hosts else ""
+def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
+    """Return the text on machines that SLURM has not allocated yet. Empty: the machines are known."""
+    return f"{count} machine(s), which SLURM allocates and the job checks" if submits and not hosts else ""
 
 
 def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, str]:
-    """(`open`, `closed` or `not known`, why). Closed is a job alone, of which all is known; a draft may be open for what is."""
+    """Return the division (`open`, `closed`, or `unknown`), and the reason.
+
+    Only a complete job can be closed. A draft is open if one of its known facts is a deviation.
+    """
     fewer = draft.settings.batch_rule.startswith("per_device") and draft.settings.devices < draft.devices
-    of_draft = () if fewer else draft.deviations()  # a batch of fewer devices would be judged
-    reasons = job.template.deviations if job is not None else of_draft
+    # With fewer devices than requested, the batch of the draft is too small, and its deviations do not apply.
+    draft_deviations = () if fewer else draft.deviations()
+    reasons = job.template.deviations if job is not None else draft_deviations
     if reasons:
         return "open", f": {'; '.join(reason.text for reason in reasons)}"
     if job is None:
-        return "not known", _before(draft, submits)
-    of_suite = "random numbers are the suite's own, as `suite check` states"
-    return "closed", f", if the caches are cleared before each run; {of_suite}"
+        return UNKNOWN, _until(draft, submits)
+    generator = "Random numbers come from the suite's generator (see `suite check`)"
+    return "closed", f" if the caches are cleared before each run. {generator}"
 
 
-def _before(draft: PartialJob, submits: bool) -> str:
-    """When what a job alone tells is known. On a login node there is no job: the devices of its own do not count."""
+def _until(draft: PartialJob, submits: bool) -> str:
+    """Return until when the facts are unknown that need a complete job. A login node has no job, only a draft."""
     if draft.generates:
-        return " before its data are generated"
+        return " until the data set is generated"
     if submits and draft.facts is not None:
-        return " before the job of SLURM starts"
-    return " before what is in the way is gone"
+        return " until the SLURM job starts"
+    return " until the problems are solved"
 
 
 def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> str:
-    """Of earlier runs with the same settings on the same devices."""
+    """Return the median time of earlier runs with the same settings on the same devices."""
     if job is None:
-        return f"not known{_before(draft, submits)}"
+        return f"{UNKNOWN}{_until(draft, submits)}"
     if not (seconds := _seconds(job, earlier)):
-        return f"not known: no finished run with these settings below {log_root()}"
-    return f"about {statistics.median(seconds):.0f} s a run, as {len(seconds)} earlier one(s) with these settings here took"
+        return f"{UNKNOWN}: no finished run with these settings in {log_root()}"
+    return f"about {statistics.median(seconds):.0f} s per run, the median of {len(seconds)} earlier run(s) with these settings"
 
 
 def _seconds(job: Job, earlier: Sequence[Earlier]) -> list[float]:
-    """How long finished runs with a job's settings took on its devices."""
-    wanted = (identity(job.template), job.template.identity["device_name"])
-    return [one.seconds for one in earlier if (one.computes, one.device_name) == wanted]
+    """Return the times in seconds of finished runs with the job's settings on the same devices."""
+    key = (identity(job.template), job.template.identity["device_name"])
+    return [run.seconds for run in earlier if (run.computes, run.device_name) == key]
 
 
 def _earlier() -> Iterator[Earlier]:
-    """The finished runs below the log folder."""
+    """Yield the finished runs in the log folder."""
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MAX_RUNS]:
         try:
             run, status = read_run(path), files.read_json(path.with_name("status.json"))
             if status["status"] in FINISHED:
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
                 yield Earlier(identity(run), run.identity["device_name"], (ended - began).total_seconds())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # another version's, or cut off
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):  # incomplete, or of a different version
             continue

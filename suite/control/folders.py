@@ -1,4 +1,4 @@
-"""Refuses jobs whose folders would collide with each other or with earlier results."""
+"""Checks that the folders of jobs differ from each other, and that they do not hold earlier results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suite.plan.sweep_commands import is_recorded
 
 
 def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
-    """Raise ValueError if two jobs would write into one folder. The message names the settings that differ.
+    """Raise ValueError if two jobs would write to the same folder. The message names the settings that differ.
 
     Some file systems do not distinguish upper and lower case, or two encodings of a letter with an accent.
     """
@@ -26,24 +26,30 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
             continue
         if first.name != job.name:
             raise ValueError(
-                f"{first.name} and {job.name}: the file system of {output} takes these folders for the same; "
-                f"set names that differ in more than case, or another output=FOLDER"
+                f"{first.name} and {job.name}: the file system of {output} does not distinguish these folder names. "
+                f"Set names that differ in more than case, or set a different output=FOLDER"
             )
-        words = sorted(set(first.template.typed) ^ set(job.template.typed))
-        keys = list(dict.fromkeys(word.partition("=")[0] for word in words))
+        overrides = sorted(set(first.template.typed) ^ set(job.template.typed))
+        keys = list(dict.fromkeys(override.partition("=")[0] for override in overrides))
         if not keys:
-            raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
+            raise ValueError(f"{job.name}: two jobs of this sweep have the same settings. Remove a duplicate")
         raise ValueError(
-            f"{', '.join(words)}: two jobs of this sweep differ in {' and '.join(keys)} alone, which is not part of a job's "
-            f"folder name ({job.name}); set one value, or run them as separate commands with another output=FOLDER each"
+            f"{', '.join(overrides)}: two jobs of this sweep differ only in {' and '.join(keys)}, which is not part of a job's "
+            f"folder name ({job.name}). Set a single value, or run separate commands with a different output=FOLDER each"
         )
 
 
 def check_folders(jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]) -> None:
     """Raise ValueError if the folder of a job holds results, or, with `resume`, results of different settings.
 
-    The caller holds the lock of `output`. A resumed command that `output` does not record must match the unfinished runs there.
-    Otherwise it would train from scratch next to them.
+    The caller holds the lock of `output`. A resumed command that is not recorded in `output` must match the unfinished runs in
+    this folder. Otherwise it would train from scratch in addition to them.
+
+    Args:
+        jobs: The jobs of the command.
+        resume: Whether the command resumes the runs in `output`.
+        output: Folder of the runs.
+        arguments: The command line.
     """
     for job in jobs:
         if resume:
@@ -51,8 +57,8 @@ def check_folders(jobs: Sequence[Job], resume: bool, output: Path, arguments: Se
                 finished_status(job.folder / f"run_{index}", job.run(index, cache_cleared=False))
         elif job.folder.exists():
             raise ValueError(
-                f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
-                f"or resume=true to run what is missing there"
+                f"{job.folder} already holds results and is never overwritten. Set a different output=FOLDER, "
+                f"or set resume=true to run the missing runs of this folder"
             )
     if resume and not is_recorded(output, arguments):
         templates = {job.name: job.template for job in jobs}

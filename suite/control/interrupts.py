@@ -1,4 +1,4 @@
-"""Signals that end a command: the first one does, in its own time; those that follow it quickly change nothing."""
+"""Handles the signals that end a command. The first signal ends it, and the signals that follow are ignored."""
 
 from __future__ import annotations
 
@@ -18,26 +18,33 @@ from suite.common.terminal import clean_lines
 from suite.common.typed import run_command
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Ctrl-C, `kill`, a terminal or ssh connection that closes, and what batch systems send before their limit or to preempt."""
+"""Ctrl-C, `kill`, a closed terminal or ssh connection, and the signals that batch systems send before the time limit or to
+preempt a job."""
 
 
 def listen() -> None:
-    """From now on each of SIGNALS raises KeyboardInterrupt. One that is ignored stays so: `nohup`, a shell's `&`."""
+    """Raise KeyboardInterrupt in the main thread at each of SIGNALS, from now on.
+
+    Signals that are ignored stay ignored, such as after `nohup` or a shell's `&`.
+    """
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
 
 
 class _Held:
-    """Blocks that are not to be left in their midst, and the signal that came during one."""
+    """State of `signals_held`."""
 
     depth = 0
+    """Number of nested blocks that a signal must not interrupt."""
     name = ""
+    """Name of the signal that arrived during such a block."""
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    for other in SIGNALS:  # what follows, ending processes and filing why, takes seconds and is done once
-        signal.signal(other, signal.SIG_IGN)
+    """Ignore further signals, and raise KeyboardInterrupt, or note the signal inside `signals_held`."""
+    for following in SIGNALS:  # the processes are ended and the status is written once, which takes seconds
+        signal.signal(following, signal.SIG_IGN)
     if number == signal.SIGHUP:
         _leave_terminal()
     if _Held.depth:
@@ -47,18 +54,20 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave_terminal() -> None:
-    """Send output that no one can read any more nowhere: a write would fail. Files keep what they get."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Redirect stdout and stderr to /dev/null, because a write to a closed terminal fails. Output to files is kept."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+            os.dup2(devnull, descriptor)
+    os.close(devnull)
 
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Signals that come during the block act after it. A mask would not do: whichever thread gets the signal, Python runs its
-    handler in the main one."""
+    """Delay signals that arrive during the block until its end.
+
+    A signal mask is not sufficient. Python runs the handler in the main thread, whichever thread receives the signal.
+    """
     _Held.depth += 1
     try:
         yield
@@ -76,10 +85,10 @@ MIN_LINES, MAX_LINES = 2, 10_000
 
 
 def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
-    """Return `env` without a `COLUMNS` or `LINES` value that no terminal has.
+    """Return `env` without a `COLUMNS` or `LINES` value that is invalid as a terminal size.
 
-    rich takes the two values as they are: with a width of 0 it prints nothing, with `²` it raises ValueError. Without
-    the variable it asks the terminal, and takes 80 × 25 if there is none.
+    rich does not check the two values. With a width of 0, it prints an empty text, and with `²`, it raises ValueError. Without
+    the variable, rich reads the size of the terminal, or uses 80 × 25 without a terminal.
     """
     ranges = {"COLUMNS": (MIN_COLUMNS, MAX_COLUMNS), "LINES": (MIN_LINES, MAX_LINES)}
 
@@ -93,9 +102,9 @@ def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
 
 
 class WholeLines(Console):
-    """A console whose lines are not cut by a signal.
+    """A console that prints whole lines, even if a signal arrives.
 
-    rich alone would write the rest of its buffer, or all of it, a second time. Strings are printed without control
+    Without `signals_held`, rich would print its buffer, or the rest of it, a second time. Strings are printed without control
     characters, because they may come from a file.
     """
 
@@ -109,6 +118,6 @@ class WholeLines(Console):
 
 
 def resuming_command(arguments: Sequence[str], output: Path) -> str:
-    """The command line that goes on with an interrupted one, as it can be typed here."""
-    kept = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
-    return f"{run_command()} {shlex.join([*kept, f'output={output}', 'resume=true'])}"
+    """Return the command line that resumes an interrupted command, for the shell of this machine."""
+    overrides = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
+    return f"{run_command()} {shlex.join([*overrides, f'output={output}', 'resume=true'])}"

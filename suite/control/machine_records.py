@@ -1,4 +1,4 @@
-"""Records what the machines of a run are made of, how they were used, and whether other programs disturbed the run."""
+"""Records the topology and telemetry of a run's machines, and whether programs outside the run disturbed it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from suite.worker.heartbeat import WorkerStatus
 
 
 class MachineRecords:
-    """The telemetry and topology files of one run, and the line on the condition of the machines in its log."""
+    """The telemetry and topology files of a run, and the line on the condition of the machines in its log."""
 
     def __init__(self, run: RunSpec, has_agents: bool) -> None:
         """Prepare the records.
 
         Args:
             run: The run, with its machines.
-            has_agents: Agents record the machines, and send the files.
+            has_agents: Whether agents record the machines, and send the files.
         """
         self._run, self._has_agents = run, has_agents
         self._folder = Path(run.folder)
@@ -36,7 +36,7 @@ class MachineRecords:
         return machine_folder(self._folder, host.name, len(self._run.hosts))
 
     def prepare(self) -> None:
-        """Write the topology of this machine, unless agents do so."""
+        """Write the topology of this machine, unless agents write it."""
         for host in () if self._has_agents else self._run.hosts:
             if host.is_here:
                 folder = self.folder_of(host)
@@ -46,14 +46,14 @@ class MachineRecords:
                 self._telemetry.append(TelemetryRecorder(folder / "telemetry.jsonl", self._log, is_gpu))
 
     def start(self) -> None:
-        """Start to sample this machine."""
+        """Start sampling this machine."""
         for telemetry in self._telemetry:
             telemetry.start()
 
     def finish(
         self, heartbeats: list[WorkerStatus | None], process_hosts: Sequence[Host], server_hosts: Collection[str]
     ) -> None:
-        """Stop sampling, and append to the log how much of the machines the run got.
+        """Stop sampling, and append the share of the machines that the run got to the log.
 
         Args:
             heartbeats: Last state of each worker.
@@ -64,7 +64,7 @@ class MachineRecords:
             telemetry.stop()
         paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
         for _, path in paths if self._has_agents else ():
-            with contextlib.suppress(OSError, ValueError, TypeError):  # the file did not arrive, or not completely
+            with contextlib.suppress(OSError, ValueError, TypeError):  # the file did not arrive, or is incomplete
                 cut(path, self._log)
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         names = [host.name for host in process_hosts]

@@ -1,4 +1,4 @@
-"""Out of memory: what is said of a run that ended for it; suite/machine/exhaustion.py says when one must."""
+"""Advice for a run that ran out of memory, and the log to read. suite/machine/exhaustion.py decides when such a run ends."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from suite.plan.capacity import fitting_batch, memory_of_each, memory_of_each_gp
 
 
 def batch_advice(run: RunSpec) -> str:
-    """What to type after a run that was out of memory, once its processes are gone."""
+    """Return advice on the batch after a run that ran out of memory. Call it after the processes of the run have ended."""
     settings = run.settings
     nodes = run.hardware.get("nodes")
     hardware = nodes if isinstance(nodes, list) else [run.hardware]
-    of_gpus = settings.devices * memory_of_each_gpu(hardware) if settings.device == "cuda" else 0
-    memory = of_gpus or settings.nodes * memory_of_each(hardware)
+    gpu_memory = settings.devices * memory_of_each_gpu(hardware) if settings.device == "cuda" else 0
+    memory = gpu_memory or settings.nodes * memory_of_each(hardware)
     batch = fitting_batch(registry.load_workload(settings.workload), settings, memory)
     if not batch:
-        return "the batch cannot be smaller on these devices: end other programs, or take a machine with more memory"
+        return "the batch cannot be smaller on these devices: end programs that use memory, or use a machine with more memory"
     return f"a batch that should fit: batch=global:{batch} (it was {settings.batch_size_global})"
 
 
 def log_to_read(folder: Path, name: str) -> str:
-    """The name of the text log that says most about a process: its own, else another that is not empty."""
-    others = sorted(folder.glob("*.log"), key=lambda path: path.name)
-    for path in (folder / f"{name}.log", *others, folder / "telemetry.jsonl"):
+    """Return the name of the text log to read about a process: the log of the process, or the first log that is not empty."""
+    logs = sorted(folder.glob("*.log"), key=lambda path: path.name)
+    for path in (folder / f"{name}.log", *logs, folder / "telemetry.jsonl"):
         with contextlib.suppress(OSError):
             if path.stat().st_size:
                 return path.name

@@ -1,4 +1,4 @@
-"""Reasons for division open that are found after the log's first lines were written."""
+"""Appends reasons for division open that are found after the first lines of the log have been written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from suite.worker.runlog import RunLog
 from workloads.api import Deviation, DeviationCode
 
 KEY = "suite_open"
-"""Key of the line that holds such reasons (docs/logs.md)."""
+"""Key of the line with these reasons (docs/logs.md)."""
 
 
 def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
-    """Append the line to a log that its run has closed. Without a log, nothing is written."""
+    """Append the line to the log of a run that has ended. A log that does not exist is not created."""
     with contextlib.suppress(FileNotFoundError), RunLog(log, append=True) as stream:
         texts, facts = [reason.text for reason in reasons], [reason.to_json() for reason in reasons]
         stream.event(KEY, {"reasons": texts, "deviation_facts": facts})
@@ -33,13 +33,13 @@ def code_deviation(run: RunSpec, heartbeats: Sequence[WorkerStatus | None], envi
         environment: Name of the environment, for the remedy.
     """
     expected = run.code_digest
-    others = [heartbeat for heartbeat in heartbeats if heartbeat is not None and heartbeat.code_digest != expected]
-    if not expected or not others:
+    different = [heartbeat for heartbeat in heartbeats if heartbeat is not None and heartbeat.code_digest != expected]
+    if not expected or not different:
         return None
-    root = clean(others[0].code_root, 200)
-    where = f"its code is in {root}" if root else "it is of a version that does not report its code"
+    root = clean(different[0].code_root, 200)
+    source = f"its code is in {root}" if root else "its version does not report the path of the code"
     sentence = (
-        f"worker {others[0].process} imported other code than the controller's checkout {PROJECT} has ({where}); make the "
-        f"environment from this checkout: suite env create {environment}"
+        f"worker {different[0].process} imported other code than the controller's checkout {PROJECT} has ({source}). Create "
+        f"the environment from this checkout: suite env create {environment}"
     )
     return Deviation(DeviationCode.OTHER_CHECKOUT, detail=sentence)

@@ -37,18 +37,18 @@ def plan_all(
         request: The composed command.
         output: Folder of the runs.
         hosts: The machines, if the command runs on several. Empty: this machine.
-        earlier: Plans of the same jobs. Only those are made again that waited for their data.
+        earlier: Earlier plans of the same jobs. Only jobs whose data were missing are planned again.
 
     Raises:
         ValueError: `resume=true` without `output=FOLDER`.
     """
     first = request.jobs[0].config
     if first.resume and first.output is None:
-        raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
+        raise ValueError("resume=true needs the folder of the sweep to finish. Set output=FOLDER")
     versions = Descriptions()
     plans = [
-        known
-        if known is not None and (known.job is not None or known.findings)
+        earlier_plan
+        if earlier_plan is not None and (earlier_plan.job is not None or earlier_plan.findings)
         else plan(
             composed.config,
             job_name(composed),
@@ -59,64 +59,63 @@ def plan_all(
             versions,
             composed.typed,
         )
-        for composed, known in itertools.zip_longest(request.jobs, earlier)
+        for composed, earlier_plan in itertools.zip_longest(request.jobs, earlier)
     ]
     printed = {note for earlier_plan in earlier for note in earlier_plan.notes}
-    for note in dict.fromkeys(note for made in plans for note in made.notes if note not in printed):
+    for note in dict.fromkeys(note for new_plan in plans for note in new_plan.notes if note not in printed):
         print(clean_lines(note), file=sys.stderr)
     return plans
 
 
 def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
-    """Return the error with all obstacles of a command, or None if it can run. A study runs if one of its cells can.
+    """Return the error with all obstacles of a command, or None if the command can run. A study needs one cell that can run.
 
     Args:
         request: The composed command.
         plans: A plan for each job.
-        here: The command runs on this machine. The error then names a demo that this machine can run.
+        here: Whether the command runs on this machine. If so, the error names a demo that this machine can run.
     """
     pairs = list(zip(request.jobs, plans, strict=True))
     refused = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]
-    if not refused and all(made.findings for made in plans):
+    if not refused and all(job_plan.findings for job_plan in plans):
         return plans[0].findings[0]
-    return (
-        combine_errors([composed for composed, _ in refused], [made for _, made in refused], here) if refused else None
-    )
+    if not refused:
+        return None
+    return combine_errors([composed for composed, _ in refused], [job_plan for _, job_plan in refused], here)
 
 
 def check_jobs(
     command: Command, plans: Sequence[Plan], hosts: Sequence[AvailableHost] = (), here: bool = True
 ) -> CheckedJobs:
-    """Return the jobs of a command, every one checked. Demo data sets that are missing are generated first.
+    """Check and return the jobs of a command. Missing demo data sets are generated first.
 
     Raises:
-        ValueError: The command cannot run, with all obstacles, in several lines if there are several.
+        ValueError: The command cannot run. The message lists all obstacles, each on a separate line.
         OSError: A data set cannot be written.
     """
     request = command.request
     refuse(request, plans, here)
-    drafts = [made.draft for made in plans if made.draft is not None and not made.findings]
+    drafts = [job_plan.draft for job_plan in plans if job_plan.draft is not None and not job_plan.findings]
     check_trainers(drafts, request.plugins)
-    waiting = any(
-        made.job is None and not made.findings for made in plans
-    )  # another command may have made the data since
+    # The plans are repeated even if no data set is generated here, because a different command may have generated it.
+    waiting = any(job_plan.job is None and not job_plan.findings for job_plan in plans)
     for dataset in sorted({draft.generates for draft in drafts} - {""}):
         command.show(generate_demo_data(dataset))
     if waiting:
         plans = plan_all(request, command.output, hosts, plans)
         refuse(request, plans, here)
     cells = [
-        PlannedCell(job_name(composed), composed.cell, impossible(made, composed.cell))
-        for composed, made in zip(request.jobs, plans, strict=True)
+        PlannedCell(job_name(composed), composed.cell, impossible(job_plan, composed.cell))
+        for composed, job_plan in zip(request.jobs, plans, strict=True)
         if composed.cell is not None
     ]
     command.show(f"{cell.job}: {cell.reason.shown}: {cell.reason}" for cell in cells if cell.reason is not None)
-    jobs = [made.job for made in plans if made.job is not None]
+    jobs = [job_plan.job for job_plan in plans if job_plan.job is not None]
     refuse_equal(jobs, command.output)
     return CheckedJobs(jobs, cells)
 
 
 def refuse(request: Request, plans: Sequence[Plan], here: bool) -> None:
-    """Raise the error of `refusal`, if there is one."""
+    """Raise the error that `refusal` returns, if any."""
     if (error := refusal(request, plans, here)) is not None:
         raise error

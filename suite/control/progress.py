@@ -1,4 +1,4 @@
-"""Progress of one run on the console: a table with a row for each evaluation block, and the current phase between rows."""
+"""Prints the progress of a run: a table with a row per evaluation block, and the current phase between rows."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
 
 
 class Progress:
-    """Follows one run: heartbeats give the current phase, `metrics.jsonl` gives the rows of the table.
+    """Prints the progress of a run. Heartbeats contain the current phase, and `metrics.jsonl` contains the rows of the table.
 
-    Times are measured by the run's clock, which starts at `run_start`. Before `run_start` they count from the launch, and the
-    line names that clock.
+    Times are measured by the run's clock, which starts at `run_start`. Before `run_start`, they are measured from the launch,
+    and the line states this.
     """
 
     def __init__(self, run: RunSpec, title: str, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how, and which of them failed first."""
+"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how it ended, and what failed first."""
 
 from __future__ import annotations
 
@@ -20,39 +20,46 @@ from workloads import files
 
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
-"""Time within which a hung worker must write its stacks, also on a busy machine."""
+"""Time limit for a hung worker to write its stacks. It is long enough for a busy machine."""
 LOG_BYTES = 1 << 20
-"""Part of a worker's text log that is read, because the log may have any size."""
+"""Largest part of a worker's text log that is read. The log itself may be larger."""
 EXIT_SECONDS = 20.0
-"""Time within which the processes must exit after the last one has finished."""
+"""Time limit for the processes to exit after all workers have finished."""
 
 
 class RunMonitor:
-    """Watches the processes of one run. The supervisor adds each process that it starts.
+    """Monitors the processes of a run. The supervisor adds each process that it starts.
 
-    A run ends when all workers have finished (see `HeartbeatWriter`), or when the first of these is found, in this order of
-    causes: a lost machine, a killed server, a worker that died, a server that failed, and a worker that reports a failure.
-    The order matters because the other workers fail of the first failure. Before the decision, each machine reports all events
-    until now.
+    A run ends when all workers have finished (see `HeartbeatWriter`), or at the first failure. If several failures are found,
+    the cause is the first of this list:
+
+    1. a lost machine
+    2. a killed server
+    3. a worker that died
+    4. a server that failed
+    5. a worker that reports a failure
+
+    The order matters because one failure makes the remaining workers fail. Before the decision, each machine reports all its
+    events.
     """
 
     def __init__(self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool) -> None:
-        """Watch a run.
+        """Prepare the monitoring of a run.
 
         Args:
             run: The run.
-            hosts: Its machines.
-            process_hosts: The machine of each worker.
-            has_agents: Agents report what happens on the machines, so it is known here a little later.
+            hosts: Machines of the run.
+            process_hosts: Machine of each worker.
+            has_agents: Whether agents report the events of the machines. Events then arrive with a delay.
         """
         self.run_spec = run
         self.folder = Path(run.folder)
         self.hosts, self.process_hosts = list(hosts), list(process_hosts)
         self.controls: list[HostControl] = []
-        """One control per machine, in the order of the machines."""
+        """The control of each machine, in the order of `hosts`."""
         self.children: dict[str, subprocess.Popen[bytes] | Started] = {}
         self.command_hosts: dict[str, Host] = {}
-        """Name of each command to the machine that it was started on."""
+        """Name of each command to the machine on which it was started."""
         self.servers: set[str] = set()
         """Names of the commands that serve the workers."""
         self._has_agents = has_agents
@@ -61,12 +68,17 @@ class RunMonitor:
         self._done_since: float | None = None
 
     def poll(self, show: Callable[[list[WorkerStatus | None]], None]) -> RunStatus | None:
-        """Check everything once, and return how the run ended; None while it continues.
+        """Check all processes and machines once.
 
         Args:
-            show: Function that shows the heartbeats.
+            show: Function that prints the heartbeats.
+
+        Returns:
+            How the run ended, or None while it continues.
         """
-        exits = self._exits()  # before the heartbeats, because the last heartbeat of a worker counts
+        exits = (
+            self._exits()
+        )  # read before the heartbeats, so that the last heartbeat of a worker that exited is included
         heartbeats = self.heartbeats()
         show(heartbeats)
         all_done = all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats)
@@ -79,7 +91,7 @@ class RunMonitor:
             or self._failed(heartbeats)
         )
         if ended is not None:
-            # When a process dies, its peers fail of that, perhaps before its end is visible. Name the one that died.
+            # If a process dies, its peers fail because of it, perhaps before its exit is visible. Wait to find the cause.
             time.sleep(POLL_SECONDS)
             return self._first_of_all(ended)
         workers = [code for name, code in exits.items() if name not in self.servers]
@@ -88,15 +100,15 @@ class RunMonitor:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(heartbeats, exits)
-        if left is not None and self._has_agents:  # a process may leave before the reason is known here
+        if left is not None and self._has_agents:  # the process may exit before its reason arrives here
             return self._first_of_all(self._failed(self.heartbeats()) or left)
         return None if all_done else left or self._hung(heartbeats)
 
     def _first_of_all(self, ended: RunStatus) -> RunStatus:
-        """Return the first failure, in the order that the docstring of the class gives.
+        """Return the first failure, in the order of causes in the docstring of the class.
 
-        A machine counts as lost only after its lease has run out. Until then its peers have already failed. Therefore each
-        machine is asked: it reports all events until now, or it is lost.
+        A machine counts as lost only after its lease has expired. By this time, its peers have already failed. Therefore, each
+        machine is requested to report all its events. A machine that does not respond is lost.
         """
         for control in self.controls:
             control.flush_events()
@@ -113,11 +125,14 @@ class RunMonitor:
         return None
 
     def _exits(self) -> dict[str, int | None]:
-        """Return the exit code of each command; None while it runs."""
+        """Return the exit code of each command, or None for a command that is running."""
         return {name: child.poll() for name, child in self.children.items()}
 
     def _server_died(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
-        """Return the status if a server failed while a worker still needed it. A server without workers exits with code 0."""
+        """Return the status if a server failed while a worker still needed it.
+
+        A server exits with code 0 after its workers have ended.
+        """
         if all(heartbeat is not None and heartbeat.status in ("success", "target_missed") for heartbeat in heartbeats):
             return None
         for name in sorted(self.servers):
@@ -127,15 +142,15 @@ class RunMonitor:
         return None
 
     def _exhausts(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status if the run would take all of a machine's memory."""
+        """Return the status if the run would use all of a machine's memory."""
         for control in self.controls:
-            why = control.exhausts(self.pids(control, heartbeats))
-            if why:
-                return RunStatus("oom", why, node=self._node(control.host))
+            reason = control.exhausts(self.pids(control, heartbeats))
+            if reason:
+                return RunStatus("oom", reason, node=self._node(control.host))
         return None
 
     def pids(self, control: HostControl, heartbeats: list[WorkerStatus | None]) -> list[int]:
-        """Return the ids of the workers of a machine."""
+        """Return the process ids of a machine's workers."""
         return [
             heartbeat.pid
             for heartbeat in heartbeats
@@ -147,34 +162,40 @@ class RunMonitor:
         return self.controls[self.hosts.index(self.process_hosts[process])]
 
     def _node(self, host: Host) -> str:
-        """Return the name of a machine for `status.json`; empty if the run is on one machine."""
+        """Return the name of a machine for `status.json`. Empty: the run is on a single machine."""
         return host.name if len(self.hosts) > 1 else ""
 
     def _left_late(self) -> bool:
-        """Check whether the processes have had EXIT_SECONDS to exit after the last one finished. The result is then final."""
+        """Check whether EXIT_SECONDS have passed since all workers finished. If so, the run ends even if a process runs."""
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
     def died(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status if a worker is gone without having finished."""
+        """Return the status if a worker has exited before it finished."""
         for heartbeat in heartbeats:
             if heartbeat is None or heartbeat.status or self._control_of(heartbeat.process).alive(heartbeat.pid):
                 continue
-            # A worker that failed writes its reason last, so read it once more.
-            again = read_heartbeat(self.folder, heartbeat.process)
-            if again is None or not again.status:
+            # A worker that failed writes its reason last, so read its heartbeat again.
+            last_heartbeat = read_heartbeat(self.folder, heartbeat.process)
+            if last_heartbeat is None or not last_heartbeat.status:
                 name = f"worker-{heartbeat.process}"
-                where = f"in phase '{heartbeat.phase}' at step {heartbeat.step}: {self._last_line(name)}"
-                how = self._how(name)
+                position = f"in phase '{heartbeat.phase}' at step {heartbeat.step}: {self._last_line(name)}"
+                exit_code = self._exit_text(name)
                 if self._control_of(heartbeat.process).oom_killed():
-                    return self._of(heartbeat.process, "oom", f" was killed by the kernel {where}")
-                return self._of(heartbeat.process, "rank_died", f" died{how} {where}")
+                    return self._worker_status(heartbeat.process, "oom", f" was killed by the kernel {position}")
+                return self._worker_status(heartbeat.process, "rank_died", f" died{exit_code} {position}")
         return None
 
-    def _of(self, process: int, status: str, what: str) -> RunStatus:
-        """Return a status about one worker. `what` continues the sentence that begins with the worker and its machine."""
+    def _worker_status(self, process: int, status: str, predicate: str) -> RunStatus:
+        """Return a status about a worker.
+
+        Args:
+            process: Rank of the worker.
+            status: The status.
+            predicate: Rest of the sentence that begins with the worker and its machine.
+        """
         node = self._node(self.process_hosts[process])
-        return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
+        return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{predicate}", process, node)
 
     def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """Return the status if a worker reported a failure."""
@@ -184,12 +205,13 @@ class RunMonitor:
                 see = {"oom": "see", "failed": "traceback in"}.get(heartbeat.status, "")
                 see = f"; {see} {memory.log_to_read(self.folder, log)}" if see else ""
                 return replace(
-                    self._of(heartbeat.process, heartbeat.status, f": {heartbeat.reason}{see}"), code=heartbeat.code
+                    self._worker_status(heartbeat.process, heartbeat.status, f": {heartbeat.reason}{see}"),
+                    code=heartbeat.code,
                 )
         return None
 
     def heartbeats(self) -> list[WorkerStatus | None]:
-        """Return the newest state of each worker; None before its first heartbeat."""
+        """Return the newest state of each worker, or None for a worker before its first heartbeat."""
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
     def remove_heartbeats(self) -> None:
@@ -211,18 +233,19 @@ class RunMonitor:
         return None
 
     def _processes_of(self, name: str) -> list[int]:
-        """Return the ranks of the workers of a command: one rank, or all ranks of its machine."""
+        """Return the ranks of a command's workers: a single rank, or all ranks of the machine."""
         if name.startswith("worker-"):
             return [int(name.rpartition("-")[2])]
         return [number for number, host in enumerate(self.process_hosts) if host is self.command_hosts[name]]
 
-    def _how(self, name: str) -> str:
+    def _exit_text(self, name: str) -> str:
+        """Return the exit code of a command as text. Empty: it is unknown."""
         child = self.children.get(name)
         code = child.poll() if child is not None else None
         return f" ({exit_text(code)})" if code is not None else ""
 
     def _last_line(self, name: str) -> str:
-        """Return the last line of a process's text log; for a crash, the line before its stacks."""
+        """Return the last line of a process's text log, or the line before the stacks of a crash."""
         try:
             lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
         except OSError:
@@ -233,7 +256,7 @@ class RunMonitor:
         return f"{[*lines, *crashes][-1].strip()[:300]} (see {name}.log)"
 
     def _hung(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status of a run one of whose workers has been silent for longer than allowed."""
+        """Return the status if a worker has made no progress for longer than allowed."""
         now = time.monotonic()
         for process, heartbeat in enumerate(heartbeats):
             count = -1 if heartbeat is None else heartbeat.count
@@ -248,23 +271,23 @@ class RunMonitor:
                 silence = (
                     f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
                 )
-                # A process waits for its peers, so a stopped process is the cause, even if another one is silent first.
-                for other, other_heartbeat in enumerate(heartbeats):
-                    pid = self._pid_if_stopped(other, other_heartbeat)
+                # A process waits for its peers. Therefore a stopped process is the cause, even if a peer is silent first.
+                for peer, peer_heartbeat in enumerate(heartbeats):
+                    pid = self._pid_if_stopped(peer, peer_heartbeat)
                     if pid is not None:
-                        return self._of(other, "hung", f"{_stopped_text(pid)}; {silence}")
-                return self._of(process, "hung", f": {silence}{self._stack(heartbeat)}")
+                        return self._worker_status(peer, "hung", f"{_stopped_text(pid)}; {silence}")
+                return self._worker_status(process, "hung", f": {silence}{self._stack(heartbeat)}")
         return None
 
     def _pid_if_stopped(self, process: int, heartbeat: WorkerStatus | None) -> int | None:
-        """Return the id of a worker if a signal or a debugger has stopped it, else None."""
+        """Return the process id of a worker if a signal or a debugger has stopped it, else None."""
         child = self.children.get(f"worker-{process}")
         pid = heartbeat.pid if heartbeat is not None else child.pid if isinstance(child, subprocess.Popen) else None
         is_done = heartbeat is not None and bool(heartbeat.status)
         return pid if pid is not None and not is_done and self._control_of(process).is_stopped(pid) else None
 
     def _stack(self, heartbeat: WorkerStatus | None) -> str:
-        """Return the innermost Python line of a hung worker. Its text log gets all stacks."""
+        """Return the innermost Python line of a hung worker. All stacks are written to its text log."""
         log = self.folder / f"worker-{heartbeat.process}.log" if heartbeat is not None else None
         if heartbeat is None or log is None or not log.exists():
             return ""
@@ -272,18 +295,19 @@ class RunMonitor:
         if not self._control_of(heartbeat.process).stack(heartbeat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
-        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until the log stops growing
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
-            self._control_of(heartbeat.process).failure()  # receives what has arrived
+            self._control_of(heartbeat.process).failure()  # receives the output that has arrived
             frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
 
 
 def _stopped_text(pid: int) -> str:
+    """Return the rest of the sentence about a stopped worker, with the remedy."""
     return (
-        f" (process id {pid}) has been stopped from outside (state T): find out what stopped it, such as kill -STOP, a "
-        "debugger or a batch system that suspends jobs, and run again with resume=true"
+        f" (process id {pid}) has been stopped from outside (state T): find the cause, such as kill -STOP, a debugger, or a "
+        "batch system that suspends jobs, and run again with resume=true"
     )
 
 
@@ -296,6 +320,6 @@ def _text_from(log: Path, start: int) -> str:
 
 
 def _innermost(lines: list[str]) -> str:
-    """Return the innermost line of the main thread, which faulthandler writes last. Empty: there is none."""
+    """Return the innermost line of the main thread, whose stack faulthandler writes last. Empty: there is no such line."""
     start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
     return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

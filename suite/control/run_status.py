@@ -1,4 +1,4 @@
-"""`status.json`: the state of a run, written by the controller."""
+"""Writes `status.json`, the state of a run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from workloads.process_identity import this_process
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How a run ended, or that it is running."""
+    """State of a run: running, or the way in which it ended."""
 
     status: str
     """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
     reason: str = ""
     process: int | None = None
-    """Rank of the process that the reason is about."""
+    """Rank of the process to which the reason refers."""
     node: str = ""
-    """Machine of that process. Empty: the run is on one machine, or no process is meant."""
+    """Machine of this process. Empty: the run is on a single machine, or the reason does not refer to a process."""
     code: str = ""
     """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
 
 
 class StatusFile:
-    """Writes the status of one run. Times come from the monotonic clock, because the wall clock may be set meanwhile."""
+    """Writes the status of a run. Durations come from the monotonic clock, because the wall clock may be changed."""
 
     def __init__(self, run: RunSpec) -> None:
         self._run = run
@@ -40,7 +40,7 @@ class StatusFile:
         self._ended: datetime.datetime | None = None
 
     def write(self, status: RunStatus, open_reasons: Sequence[Deviation] = ()) -> None:
-        """Write the file. A status that is written again keeps the time of its first writing.
+        """Write the file. If the end of the run is written again, its time does not change.
 
         Args:
             status: The status.
@@ -65,7 +65,7 @@ class StatusFile:
             "devices": settings.devices,
         }
         if open_reasons:
-            value[OPEN_REASONS] = [reason.text for reason in open_reasons]  # the log has them in its last line
+            value[OPEN_REASONS] = [reason.text for reason in open_reasons]  # these are also in the last line of the log
         text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
         write_atomically(Path(self._run.folder) / STATUS_FILE, text)
 

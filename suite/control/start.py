@@ -1,4 +1,4 @@
-"""`run_suite.py` and `suite run`: what can be printed at once, else the controller, which imports most of the suite."""
+"""Entry of `run_suite.py` and `suite run`. It imports the controller, and with it most of the suite, only if it is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from suite.config.at_once import answer
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: that of the controller; 2 for a user's mistake; 1 where packages are missing."""
+    """Run a command line.
+
+    Returns:
+        Exit code: the code of the controller, 2 if the command line is wrong, 1 if packages are missing.
+    """
     process.prepare()
     try:
         if arguments[:1] != ["-sc"]:
@@ -30,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         process.print_no_more()
         return 0
     except ModuleNotFoundError as error:
-        command = "type make demo once, then .venv/bin/python run_suite.py …"
-        print(f"{program()}: {error.name} is not installed for {sys.executable}; {command}", file=sys.stderr)
+        remedy = "Run `make demo` once, then .venv/bin/python run_suite.py …"
+        print(f"{program()}: {error.name} is not installed for {sys.executable}. {remedy}", file=sys.stderr)
         return 1
     return run(arguments)

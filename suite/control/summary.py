@@ -1,4 +1,4 @@
-"""Prints the report of a command's runs after the last one, and where the logs are."""
+"""Prints the report of a command's runs after the last run, and the folder of the logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from suite.control.sweep import EndedRun
 def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int:
     """Print the summary of the runs, and return the exit code.
 
-    A failure of the report does not change the result of the runs: one line then names the command for the report.
+    A failure of the report does not change the result of the runs. In this case, a line with the command for the report is
+    printed.
 
     Args:
         ended: The runs of the command.
@@ -33,13 +34,17 @@ def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int
     try:
         _summarize(ended, console)
     except KeyboardInterrupt:
-        text = as_typed(f"interrupted after the runs, which are kept; for their report, run: {command}")
+        text = as_typed(f"interrupted after the runs, which are kept. For their report, run: {command}")
         console.print(escape(text), soft_wrap=True)
         return 130
     except (ValueError, OSError) as error:
-        there = all(run.job.folder.is_dir() for run in ended)
-        kept = f"the runs are kept; for their report, run: {command}" if there else "their folder has been deleted"
-        text = as_typed(f"no report: {one_line(error)}; {kept}")
+        exists = all(run.job.folder.is_dir() for run in ended)
+        kept = (
+            f"The runs are kept. For their report, run: {command}"
+            if exists
+            else "The folder of the runs has been deleted"
+        )
+        text = as_typed(f"no report: {one_line(error)}. {kept}")
         print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
     return code
 

@@ -1,4 +1,4 @@
-"""Runs the processes of one run: starts them, watches them, ends them all, and writes the result."""
+"""Runs the processes of a run: starts them, monitors them, ends them, and writes the result."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from workloads.api import Deviation
 
 
 class Supervisor:
-    """Runs the processes of one run to their end.
+    """Runs the processes of a run to their end.
 
-    It starts the workers on all machines, asks `RunMonitor` ten times per second whether the run has ended, then ends every
-    process and writes status.json. `HeartbeatWriter` describes the protocol between controller and workers.
+    It starts the workers on all machines, and checks with `RunMonitor` ten times per second whether the run has ended. Then it
+    ends all processes and writes status.json. `HeartbeatWriter` describes the protocol between controller and workers.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Supervisor:
         """Prepare a run.
 
         Args:
-            run: Everything that is decided before the run starts.
+            run: The specification of the run.
             framework: The framework of its workers.
             environment: The environment of its workers.
             progress: Shows the progress of the run.
@@ -53,7 +53,7 @@ class Supervisor:
             find_open_reasons: Function that returns further reasons for division open, after the workers have ended.
         """
         self.hosts = hosts_of(run)
-        self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container knows its machine by a different name
+        self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container sees a different host name
         self.folder = Path(run.folder)
         self.framework, self.environment = framework, environment
         self.progress = progress
@@ -82,9 +82,9 @@ class Supervisor:
         """
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / RUN_FILE)
-        if self._checkpoint is not None:  # after run.json, without which a checkpoint is of no use
+        if self._checkpoint is not None:  # after run.json, because a checkpoint cannot be used without it
             self._checkpoint.replace(self.folder / self._checkpoint.name)
-        status = RunStatus("failed", "the controller stopped for a reason of its own")
+        status = RunStatus("failed", "the controller stopped because of an unexpected error")
         try:
             self._status_file.write(RunStatus("running"))
             self._records.prepare()
@@ -158,6 +158,8 @@ class Supervisor:
             append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
         except OSError as error:
             sentences = "; ".join(map(str, self.open_reasons))
-            status = RunStatus("failed", f"{sentences}, which the log cannot hold: {error}")
+            status = RunStatus(
+                "failed", f"cannot append reasons for division open to the log: {error} (reasons: {sentences})"
+            )
         self._status_file.write(status, self.open_reasons)
         return status

@@ -1,4 +1,4 @@
-"""Runs the jobs of a command one after another, and prints how each run ended."""
+"""Runs the jobs of a command in order, and prints the result of each run."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class EndedRun:
 
     @property
     def log(self) -> Path:
-        """Path of the run's log. A run that ended before its first line has none."""
+        """Path of the run's log. The file does not exist if the run ended before its first line."""
         return self.job.folder / f"run_{self.index}" / f"result_{self.index}.txt"
 
     @property
     def is_lost(self) -> bool:
-        """Whether the run finished, and its log was deleted."""
+        """Whether the run finished, but its log was deleted."""
         return self.status.status in FINISHED and not self.log.is_file()
 
     @property
@@ -48,7 +48,7 @@ class EndedRun:
         return (status == "success" and not self.is_lost) or (status == "oom" and bool(self.job.template.study))
 
     def text(self) -> str:
-        """Return how the run ended, and, unless it succeeded, the reason and the file to read, with rich markup."""
+        """Return the result of the run with rich markup. Unless the run succeeded, add the reason and the file to read."""
         status, reason = self.status.status, self.status.reason
         if status == "success" and not self.is_lost:
             is_reached = self.job.template.settings.stop == "target"
@@ -59,7 +59,7 @@ class EndedRun:
         return f"[red]{escape(text)}[/]  {escape(relative_path(self._file_to_read()))}"
 
     def _file_to_read(self) -> Path:
-        """Return the file with the most information on the end: the log, or the traceback of the process that failed."""
+        """Return the file to read about the end of the run: the log, or the file with the traceback of the failed process."""
         folder = self.log.parent
         if self.status.status in ("failed", "oom") and self.status.process is not None:
             worker_log = folder / f"worker-{self.status.process}.log"
@@ -78,7 +78,7 @@ def run_jobs(
     """Run all jobs in order.
 
     Args:
-        jobs: The jobs, each with one or more runs.
+        jobs: The jobs, each with at least one run.
         command: The command that requested the jobs.
         ended: List to which each run is appended when it ends.
         check_output: Function that raises OSError if the output folder is gone. It is called before and after each run.
@@ -115,14 +115,14 @@ def run_jobs(
 
 
 def _run(job: Job, index: int, command: Command, agents: Agents | None) -> tuple[EndedRun, list[str]]:
-    """Execute one run, unless it finished in an earlier command. Return it with warnings about its result."""
+    """Execute a run, unless it finished in an earlier command. Return the run with warnings about its result."""
     folder = job.folder / f"run_{index}"
     if folder.exists():
         earlier = finished_status(folder, job.run(index, cache_cleared=False))
         if earlier:
             restore_status(folder, job.run(index, cache_cleared=False), earlier)
             without_weights = job.template.checkpoint_final and not (folder / WEIGHTS).is_file()
-            lost = "; it was ended before its weights.npz was written" if without_weights else ""
+            lost = ", but it was ended before weights.npz was written" if without_weights else ""
             command.show([f"{job.name}/run_{index}"])
             return EndedRun(job, index, RunStatus(earlier, f"finished earlier{lost}")), []
         command.show([f"unfinished attempt kept in {relative_path(set_aside(folder))}"])

@@ -1,7 +1,8 @@
-"""`telemetry.jsonl`: what the machine was doing during a run, once a second.
+"""Writes `telemetry.jsonl`: samples of a machine's load and clocks during a run, once per second.
 
-A thread of the controller samples; the supervisor's own loop never waits for it. Whatever goes wrong here costs samples,
-never the run. On another machine its agent starts `python -m suite.control.telemetry FOLDER DEVICE` beside the workers.
+A thread of the controller takes the samples, and the loop of the supervisor never waits for it. An error in this module may
+lose samples, but never fails the run. On a remote machine, the agent starts
+`python -m suite.control.telemetry FOLDER DEVICE` together with the workers.
 """
 
 from __future__ import annotations
@@ -31,21 +32,26 @@ LOG = logging.getLogger(__name__)
 INTERVAL_SECONDS = 1.0
 _LINE_BYTES = 1 << 20
 JOIN_SECONDS = 2.0
-"""How long the end of a run waits for a sample that is being taken: a driver can hang."""
+"""Longest time that the end of a run waits for the current sample, because a driver can hang."""
 SEARCH_SHARE = 0.001
-"""Largest share of a core for looking for new processes: reading all of /proc takes long on a full machine."""
+"""Largest share of a core's time for the search for new processes. Reading all of /proc takes long on a machine with many
+processes."""
 SLOW_REASONS = 0x08 | 0x20 | 0x40 | 0x80
-"""nvml.h, nvmlClocksEventReasons: hardware slowdown, thermal slowdown by software and by hardware, power brake. A power limit
-is not among them: GPUs at full load run into it as a rule."""
+"""Reasons that count as a slowdown (nvml.h, nvmlClocksEventReasons): hardware slowdown, thermal slowdown by software and by
+hardware, and power brake. The power limit is not included, because GPUs at full load normally reach it."""
 CLOCK_CORES = 16
-"""So many cores' clocks are read at most: each may interrupt its core."""
+"""Largest number of cores whose clocks are read, because each reading may interrupt the core."""
 
 
 class ProcessTree:
-    """All descendants of a process that starts nothing but the processes of the run: of the controller, or of an agent."""
+    """All descendants of the controller or of an agent. Both start only processes of the run."""
 
     def __init__(self, root: int | None = None) -> None:
-        """`root`: its id; this process by default. This one itself is not counted."""
+        """Prepare the sampling. This process is never part of the tree.
+
+        Args:
+            root: Process id of the controller or agent. By default, this process.
+        """
         self._root = root
         self._processes: dict[int, psutil.Process] = {}
         self._cpu_seconds: dict[int, float] = {}
@@ -53,9 +59,9 @@ class ProcessTree:
         self._search_at = 0.0
 
     def sample(self) -> dict[str, Json]:
-        """CPU use since the last sample (100: all CPUs of the machine), resident memory, number of processes.
+        """Return the CPU use since the last sample (100: all CPUs of the machine), the resident memory, and the process count.
 
-        Memory that processes share counts once for each of them.
+        Memory that several processes share counts once per process.
         """
         now = time.monotonic()
         if now >= self._search_at:
@@ -63,7 +69,10 @@ class ProcessTree:
         before, self._cpu_seconds = self._cpu_seconds, {}
         busy_seconds, memory_bytes = 0.0, 0
         for pid, process in self._processes.items():
-            with contextlib.suppress(psutil.Error), process.oneshot():  # gone since the last search
+            with (
+                contextlib.suppress(psutil.Error),
+                process.oneshot(),
+            ):  # the process may have ended since the last search
                 times = process.cpu_times()
                 memory_bytes += process.memory_info().rss
                 self._cpu_seconds[pid] = times.user + times.system
@@ -86,15 +95,19 @@ class ProcessTree:
 
 
 class Sensors:
-    """Reads everything once; a sensor that fails gives null, and its first reason is kept."""
+    """Reads all sensors. A sensor that fails has the value null, and its first error is kept."""
 
     def __init__(self, nvml: Any = None, with_gpus: bool = False, root: int | None = None) -> None:
-        """`nvml`: the initialised NVML module, None where there is none; `with_gpus`: whether GPUs are asked for; `root`: whose
-        descendants are the run's, this process by default.
+        """Find the sensors of this machine.
+
+        Args:
+            nvml: The initialized NVML module. None: NVML is not available.
+            with_gpus: Whether to read the sensors of GPUs.
+            root: Id of the process whose descendants belong to the run. By default, this process.
         """
         self._root = os.getpid() if root is None else root
         self.reasons: dict[str, str | None] = {}
-        """Name of every sensor to None, or to why it failed first."""
+        """Name of each sensor to its first error, or to None if it has not failed."""
         self._tree = ProcessTree(root)
         self._nvml = nvml
         self._with_gpus = with_gpus
@@ -102,50 +115,59 @@ class Sensors:
         base = Path("/sys/devices/system/cpu")
         files = (base / f"cpu{core}/cpufreq/scaling_cur_freq" for core in devices.cpu_cores()[:CLOCK_CORES])
         self._clock_files = [file for file in files if file.exists()]
-        """None in most virtual machines."""
+        """Files with the clocks of cores. Most virtual machines have no such file."""
         if nvml is not None:
             self._handles = self._try("gpus", lambda: devices.visible_handles(nvml)) or ()
 
     def read(self) -> dict[str, Json]:
-        """One value per sensor; of GPUs a list with one value per visible device. The first CPU shares mean nothing."""
+        """Return a value per sensor. For a GPU sensor, the value is a list with one entry per visible device.
+
+        The CPU shares of the first call are meaningless, because they refer to the time since the previous call.
+        """
         row: dict[str, Json] = {
             "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
             "memory_available_bytes": self._try("memory_available_bytes", lambda: psutil.virtual_memory().available),
         }
         if self._clock_files:
             row["cpu_clock_mhz"] = self._try("cpu_clock_mhz", self._cpu_clock_mhz)
-        nothing = {"run_cpu_percent": None, "run_memory_bytes": None, "run_processes": None}
-        row |= self._try("run", self._tree.sample) or nothing
+        failed = {"run_cpu_percent": None, "run_memory_bytes": None, "run_processes": None}
+        row |= self._try("run", self._tree.sample) or failed
         if self._with_gpus:
             if self._nvml is None:
-                self.reasons.setdefault("gpus", "NVML does not answer: no driver, or no nvidia-ml-py")
+                self.reasons.setdefault(
+                    "gpus", "NVML does not respond: the driver or the package nvidia-ml-py is missing"
+                )
             for name, read in GPU_SENSORS.items():
                 row[name] = [self._try(name, read, self._nvml, handle, self._root) for handle in self._handles]
         return row
 
     def _cpu_clock_mhz(self) -> float | None:
+        """Return the mean clock of the cores, or None if no file can be read."""
         clocks_khz = [clock for file in self._clock_files if (clock := number(file)) is not None]
         return round(sum(clocks_khz) / len(clocks_khz) / 1000, 1) if clocks_khz else None
 
     def _try(self, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
         try:
             value = read(*arguments)
-        except Exception as error:  # NVML's and psutil's errors share no base, and none may end a run
+        except Exception as error:  # the errors of NVML and psutil have no common base class, and must not end a run
             self.reasons[name] = self.reasons.get(name) or f"{type(error).__name__}: {error}"
             return None
         self.reasons.setdefault(name, None)
         return value
 
 
-def _others(on_device: Sequence[Any], root: int) -> int | None:
-    """How many of these processes the run did not start; None if one is not to be seen: it may be in our container."""
+def _count_outside(on_device: Sequence[Any], root: int) -> int | None:
+    """Return the number of these processes that are not descendants of `root`.
+
+    None: a process is not visible here. It may belong to the run, in a container.
+    """
     count = 0
     for process in on_device:
         try:
-            ours = root in (parent.pid for parent in psutil.Process(process.pid).parents())
+            is_of_run = root in (parent.pid for parent in psutil.Process(process.pid).parents())
         except psutil.Error:
             return None
-        count += not ours
+        count += not is_of_run
     return count
 
 
@@ -160,13 +182,16 @@ GPU_SENSORS: Mapping[str, Callable[[Any, Any, int], Json]] = {
     "gpu_slow": lambda nvml, device, root: int(
         bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device) & SLOW_REASONS)
     ),
-    "gpu_other_processes": lambda nvml, device, root: _others(nvml.nvmlDeviceGetComputeRunningProcesses(device), root),
+    "gpu_other_processes": lambda nvml, device, root: _count_outside(
+        nvml.nvmlDeviceGetComputeRunningProcesses(device), root
+    ),
 }
-"""Name to what NVML says of a device; `root`: whose descendants are the run's."""
+"""Name of each GPU sensor to the function that reads it. Its arguments are NVML, the handle of a device, and the id of the
+process whose descendants belong to the run."""
 
 
 class TelemetryRecorder:
-    """Samples between `start` and `stop` into one file."""
+    """Writes samples to a file from `start` to `stop`."""
 
     def __init__(
         self,
@@ -176,7 +201,15 @@ class TelemetryRecorder:
         interval_seconds: float = INTERVAL_SECONDS,
         root: int | None = None,
     ) -> None:
-        """`path`: the file to write; `log`: the run's log, whose clock says what to keep of it; `root`: as of `Sensors`."""
+        """Prepare the recording.
+
+        Args:
+            path: The file to write.
+            log: Log of the run. Only samples between its `run_start` and `run_stop` are kept.
+            with_gpus: Whether to read the sensors of GPUs.
+            interval_seconds: Time between two samples.
+            root: Id of the process whose descendants belong to the run. By default, this process.
+        """
         self._root = root
         self.path = path
         self.log = log
@@ -190,14 +223,17 @@ class TelemetryRecorder:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start sampling. Call it when the run's processes are started: forking and threads do not go together."""
+        """Start the sampling.
+
+        Call this after the processes of the run have started, because a process with threads must not fork.
+        """
         thread = threading.Thread(target=self._work, name="telemetry", daemon=True)
         with contextlib.suppress(RuntimeError):  # no more threads allowed
             thread.start()
             self._thread = thread
 
     def stop(self) -> None:
-        """End sampling and cut the file to the run."""
+        """Stop the sampling, and cut the file to the time of the run."""
         self._ended.set()
         if self._thread is None:
             return
@@ -206,7 +242,7 @@ class TelemetryRecorder:
         try:
             cut(self.path, self.log, self._header())
         except (OSError, ValueError) as error:
-            LOG.warning("%s is not cut to the run: %s", self.path, error)
+            LOG.warning("%s: cannot remove the samples outside the run: %s", self.path, error)
 
     def _header(self) -> dict[str, Json]:
         return {"sensors": dict(self._reasons), "interval_seconds": self.interval_seconds}
@@ -215,18 +251,18 @@ class TelemetryRecorder:
         try:
             with devices.nvml() if self._with_gpus else contextlib.nullcontext() as nvml:
                 self._sample(Sensors(nvml, self._with_gpus, self._root))
-        except Exception as error:  # a full disk, a driver that goes away: the run goes on without telemetry
+        except Exception as error:  # if the disk is full or the driver fails, the run continues without telemetry
             self._reasons = {**self._reasons, "telemetry": f"{type(error).__name__}: {error}"}
 
     def _sample(self, sensors: Sensors) -> None:
         begin, begin_ms = time.monotonic(), time.time() * 1e3
         self._reasons = sensors.reasons
-        sensors.read()  # says which sensors fail, and what later samples compare with
+        sensors.read()  # finds the sensors that fail, and sets the start of the first interval
         with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
             stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
             while True:
-                # A late sample costs samples, it does not shift the later ones. The next is half an interval away or more:
-                # shares of a moment mean nothing.
+                # After a late sample, samples are left out rather than shifted. The next sample is at least half an interval
+                # away, because CPU shares of a shorter time are meaningless.
                 tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
                 if self._ended.wait(max(0.0, begin + tick * self.interval_seconds - time.monotonic())):
                     return
@@ -238,10 +274,18 @@ class TelemetryRecorder:
 
 
 def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None:
-    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`; `header`: None as it is.
+    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`.
 
-    What the log does not hold does not cut: a run that never started its clock keeps everything. Raises OSError, and ValueError
-    for a header that is none.
+    If the log has no `run_start` or `run_stop`, the samples are not cut at that end.
+
+    Args:
+        path: File with the samples. It is replaced.
+        log: Log of the run.
+        header: First line of the file. None: keep the line of the file.
+
+    Raises:
+        OSError: The file cannot be read or written.
+        ValueError: The first line of the file is not JSON.
     """
     if header is None:
         with files.open_stream(path) as stream:
@@ -258,7 +302,7 @@ def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples; a line that a full disk broke off is left out."""
+    """Yield the samples of a file. Incomplete lines, which a full disk leaves, are skipped."""
     with files.open_stream(path) as stream:
         while line := stream.readline(_LINE_BYTES):
             with contextlib.suppress(ValueError):
@@ -268,7 +312,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _clock(log: Path) -> tuple[float | None, float | None]:
-    """Times of `run_start` and `run_stop` in a log; None for what it does not hold."""
+    """Return the times of `run_start` and `run_stop` in a log, in milliseconds. None: the log does not hold the event."""
     from suite.results.logs.lines import read_file
 
     if not log.exists():
@@ -280,7 +324,7 @@ def _clock(log: Path) -> tuple[float | None, float | None]:
 
 
 def main() -> int:
-    """Write what the machine is made of and sample it until it is ended; both files travel as all others do."""
+    """Write the topology of this machine, and sample it until a signal ends this process. The agent sends both files."""
     folder, device = Path(sys.argv[1]), sys.argv[2]
     topology.write(folder)
     TelemetryRecorder(folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()).start()

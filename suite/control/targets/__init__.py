@@ -1,1 +1,1 @@
-"""Targets of a command: what is done with the plans of its jobs."""
+"""Targets of a command, which process the plans of its jobs."""

@@ -1,4 +1,4 @@
-"""The target of a process that is not the controller, with `launch=external`."""
+"""The target of an agent process with `launch=external`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suite.plan.job import Plan
 
 
 class AgentTarget(Target):
-    """Serves the controller of another process as the agent of this machine, for `launch=external`."""
+    """Serves a controller as the agent of this machine, with `launch=external`. The controller is a different process."""
 
     def __init__(self, command: Command, process: ExternalProcess) -> None:
         super().__init__(command)

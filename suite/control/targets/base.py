@@ -1,4 +1,4 @@
-"""The interface of a target: what a command does with the plans of its jobs."""
+"""The interface of a target, which processes the plans of a command's jobs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from suite.plan.job import Plan
 
 
 class Target:
-    """What a command does with the plans of its jobs.
+    """Processes the plans of a command's jobs.
 
-    The controller enters the target, then calls `plan`, `refuse` and `execute`, in this order. The default implementations are
-    those of a target without plans.
+    The controller enters the target, then calls `plan`, `refuse`, and `execute`, in this order. The default implementations
+    are for a target without plans.
     """
 
     def __init__(self, command: Command) -> None:
         self.command = command
         self.ended: list[EndedRun] = []
-        """Runs that have ended, for the summary. They are listed here even if `execute` raises an exception."""
+        """Runs that have ended, for the summary. The list is also valid if `execute` raises an exception."""
 
     def __enter__(self) -> Target:
         return self
@@ -31,15 +31,15 @@ class Target:
         self.close()
 
     def close(self) -> None:
-        """Release what the target holds, such as connections to agents."""
+        """Release the resources of the target, such as connections to agents."""
 
     def plan(self) -> list[Plan]:
-        """Return a plan for each job. A plan may have findings that keep its job from running."""
+        """Return a plan for each job. A plan may have findings that prevent its job from running."""
         return []
 
     def refuse(self, plans: Sequence[Plan]) -> None:
         """Raise ValueError with all obstacles if the command cannot run."""
 
     def execute(self, plans: Sequence[Plan]) -> int:
-        """Do what the command requests, and return its exit code."""
+        """Execute the command, and return its exit code."""
         raise NotImplementedError

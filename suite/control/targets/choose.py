@@ -13,10 +13,10 @@ from suite.control.targets.other import KubernetesTarget, PrintTarget, SlurmTarg
 
 
 def choose_target(command: Command) -> Target:
-    """Return the target of a command. For several machines, connect to their agents first.
+    """Return the target of a command. If the command runs on several machines, connect to their agents first.
 
     Raises:
-        ValueError: The `launch.*` settings contradict each other, or the machines cannot be reached.
+        ValueError: The `launch.*` settings are inconsistent, or the machines cannot be reached.
     """
     if command.request.shown is not None:
         return PrintTarget(command)

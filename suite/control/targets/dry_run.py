@@ -1,4 +1,4 @@
-"""The target that prints what a command would run."""
+"""The target of a dry run, which prints the plans of a command."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from suite.preflight import doctor
 
 
 class DryRunTarget(RunTarget):
-    """Prints what the command would run, and starts nothing."""
+    """Prints the plans of the command, and does not start a process."""
 
     def refuse(self, plans: Sequence[Plan]) -> None:
-        """Refuse nothing: `execute` prints the plans before it raises the error."""
+        """Do not raise an error here, because `execute` prints the plans before it raises the error."""
 
     def execute(self, plans: Sequence[Plan]) -> int:
-        """Print the plans. Raises ValueError if the command cannot run."""
+        """Print the plans.
+
+        Raises:
+            ValueError: The command cannot run.
+        """
         command = self.command
         show_plans(command, plans, refusal(command.request, plans, self._agents is None), submits=False)
-        jobs = [made.job for made in plans if made.job is not None]
+        jobs = [plan.job for plan in plans if plan.job is not None]
         largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
         for line in doctor.warnings_before(largest, on_agents=self._agents is not None) if largest else ():
             command.warn(as_typed(line))
@@ -37,17 +41,20 @@ def show_plans(command: Command, plans: Sequence[Plan], error: ValueError | None
     Args:
         command: The command.
         plans: A plan for each job.
-        error: Why the command cannot run. It is raised after the plans are printed.
-        submits: The command would be submitted to SLURM.
+        error: Reason why the command cannot run, which is raised after the plans are printed. None: the command can run.
+        submits: Whether the command would be submitted to SLURM.
+
+    Raises:
+        ValueError: The command cannot run, or its folders are in use.
     """
     alone = error is not None and len(plans) == 1  # the error lists all findings of the plan
-    shown_plans = [made._replace(findings=()) for made in plans] if alone else plans
+    shown_plans = [plan._replace(findings=()) for plan in plans] if alone else plans
     names = [job_name(composed) for composed in command.request.jobs]
     full = command.config.dry_run == dry_run.FULL
     named_plans = list(zip(names, shown_plans, strict=True))
     command.show(as_typed(line) for line in dry_run.lines(named_plans, command.output, submits, full))
     if error is not None:
         raise error
-    jobs = [made.job for made in plans if made.job is not None]
+    jobs = [plan.job for plan in plans if plan.job is not None]
     refuse_equal(jobs, command.output)
     check_folders(jobs, bool(command.config.resume), command.output, command.request.arguments)

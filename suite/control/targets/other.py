@@ -1,4 +1,4 @@
-"""Targets that run nothing here: the printed configuration, SLURM, and Kubernetes."""
+"""Targets that do not run jobs on this machine: the printed configuration, SLURM, and Kubernetes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PrintTarget(Target):
 
 
 class KubernetesTarget(Target):
-    """Writes the manifest of a Kubernetes job, and submits it if `launch.kubernetes.submit` is set. The pods plan the runs."""
+    """Writes the manifest of a Kubernetes job, and submits it if `launch.kubernetes.submit` is set. The pods plan the jobs."""
 
     def execute(self, plans: Sequence[Plan]) -> int:
         request = self.command.request
@@ -37,7 +37,7 @@ class KubernetesTarget(Target):
 
 
 class SlurmTarget(Target):
-    """Submits the command to SLURM, or prints what it would submit."""
+    """Submits the command to SLURM, or prints its plans in a dry run."""
 
     def plan(self) -> list[Plan]:
         """Return plans without the findings that concern only this machine, which is a login node."""
@@ -51,8 +51,8 @@ class SlurmTarget(Target):
         plans = plan_all(replace(request, jobs=tuple(jobs)), self.command.output)
         local = (MissingResourceError, TooLarge)
         return [
-            made._replace(findings=tuple(error for error in made.findings if not isinstance(error, local)))
-            for made in plans
+            plan._replace(findings=tuple(error for error in plan.findings if not isinstance(error, local)))
+            for plan in plans
         ]
 
     def refuse(self, plans: Sequence[Plan]) -> None:

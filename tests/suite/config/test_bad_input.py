@@ -57,7 +57,7 @@ BESIDE_NCF = [
        f"checkpoint=every:1: {words} has none to go on from; leave one of them out")
       for words in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
     *[(typed, f"did you mean {meant}?") for typed, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
-    ("output=", "output= names no folder; type output=FOLDER"),
+    ("output=", "output=: expected a folder, got an empty value. Set output=FOLDER"),
     ("stop.max_epoch=1", "stop.max_epoch: there is no such key, stop has no parts; type stop=VALUE"),
     ("framework=pytroch", "(did you mean 'pytorch'?)"),
     ("rules=v9", "rules=v9: allowed: auto, v0.5, v0.7"),
@@ -119,7 +119,7 @@ BESIDE_NCF = [
 BESIDE_TOY = [
     ("output=/dev/null/below", "/dev/null"),
     ("gpus=64", "type gpus="),
-    ("resume=true", "resume=true: which sweep? type output=FOLDER"),
+    ("resume=true", "resume=true needs the folder of the sweep to finish. Set output=FOLDER"),
     ("-m gpus=1,64", "oversubscribe=true"),
     ("gpus=2 batch=global:1 oversubscribe=true", "cannot be shared by 2 devices"),
     ("precision=bf16", "precision (for toy in plain)=bf16: allowed: fp32"),
@@ -177,17 +177,23 @@ def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_ove
     assert (output / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()
     before = written(output)
     second = run_suite_here(tmp_path, *TOY_RUN, f"output={output}", toy=True, exits=2)
-    assert "never overwritten; type another output=FOLDER" in second.stderr
+    assert "never overwritten. Set a different output=FOLDER" in second.stderr
     assert before == written(output)
 
 
-@pytest.mark.parametrize(("words", "code"), [((PROJECT / "run_suite.py",), 1), (("-m", "suite.cli"), 2)])
-def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, words, code):
+@pytest.mark.parametrize(
+    ("words", "code", "remedy"),
+    [
+        ((PROJECT / "run_suite.py",), 1, "Run `make demo` once"),
+        (("-m", "suite.cli"), 2, "type make demo once"),
+    ],
+)
+def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, words, code, remedy):
     command = [sys.executable, "-S", *words, "env", "list"]  # -S: no site-packages
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     (line,) = done.stderr.strip().splitlines()
-    assert (done.returncode, "type make demo once" in line) == (code, True)
+    assert (done.returncode, remedy in line) == (code, True)
 
 
 def test_suite_run_calls_itself_so_and_training_is_run(tmp_path):

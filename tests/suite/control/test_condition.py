@@ -77,20 +77,20 @@ def test_a_process_that_told_nothing_makes_the_rest_worthless_and_what_is_not_kn
     ("found", "reasons"),
     [
         ({"others_share": 0.1, "cpu_share": 0.3}, []),
-        ({"others_share": 0.48}, ["others took 48 % of its cores"]),
-        ({"others_share": 0.22, "servers": 1}, ["its server and others took 22 % of its cores"]),
+        ({"others_share": 0.48}, ["other processes took 48 % of its cores"]),
+        ({"others_share": 0.22, "servers": 1}, ["its servers and other processes took 22 % of its cores"]),
         ({"stolen_share": 0.12}, ["the hypervisor took 12 % of its cores"]),
         ({"quota_share": 0.2}, ["its CPU quota stopped it in 20 % of the periods"]),
         ({"memory_stall_share": 0.3}, ["processes waited for memory 30 % of the time"]),
         ({"hot_share": 1.0}, ["its cores were slowed down by heat 100 % of the time"]),
         ({"gpu_slow_share": 0.5}, ["its GPUs were slowed down 50 % of the time"]),
-        ({"threads_per_device": 1}, ["others left it 1 thread(s) per device"]),
-        ({"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1}, ["others took 50 % of its cores",
-         "others left it 1 thread(s) per device", "other processes were on its GPUs"]),
+        ({"threads_per_device": 1}, ["its threads were limited to 1 per device, because cores were in use"]),
+        ({"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1}, ["other processes took 50 % of its cores",
+         "its threads were limited to 1 per device, because cores were in use", "other processes were on its GPUs"]),
         ({"gpu_other_processes": 1}, ["other processes were on its GPUs"]),
         ({"gpu_other_processes": 0, "load_average": 99.0}, []),
         ({"others_share": 0.2, "stolen_share": 0.2},
-         ["others took 20 % of its cores", "the hypervisor took 20 % of its cores"]),
+         ["other processes took 20 % of its cores", "the hypervisor took 20 % of its cores"]),
     ],
 )  # fmt: skip
 def test_a_tenth_makes_a_busy_machine(found, reasons):
@@ -119,7 +119,7 @@ def test_the_line_stands_behind_the_last_one_also_where_that_is_broken_off(tmp_p
     *_, last = path.read_text().splitlines()
     record = json.loads(last.partition(":::MLLOG ")[2])
     assert (record["key"], record["metadata"]["file"]) == ("suite_condition", "suite/control/condition.py")
-    assert record["value"] == {"busy": ["others took 50 % of its cores"], "others_share": 0.5}
+    assert record["value"] == {"busy": ["other processes took 50 % of its cores"], "others_share": 0.5}
 
 
 def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypatch):

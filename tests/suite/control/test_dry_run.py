@@ -13,7 +13,7 @@ from tests.workloads.resnet50 import synthetic_images
 from workloads.ncf import workload as ncf
 from workloads.ncf.facts import published_facts
 
-NOT_KNOWN = "not known before what is in the way is gone"
+UNKNOWN = "unknown until the problems are solved"
 NCF = ("workload=ncf", "profile=demo", "device=cpu", "environment=current")
 
 
@@ -26,10 +26,10 @@ def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
     done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"), exits=0)
     assert list(tmp_path.iterdir()) == []
     said = facts(done)
-    assert said["devices"] == "1 CPU device(s) of 1 core(s) on this machine"
+    assert said["devices"] == "1 CPU device(s) with 1 core(s) each on this machine"
     assert said["environment"].startswith("current: ")
     assert said["data"] == "ml-demo is generated when the command starts"
-    assert (said["batch"], said["stop"]) == ("8192 samples in all, precision fp32", "target: hr_at_10 0.635")
+    assert (said["batch"], said["stop"]) == ("8192 samples in total, precision fp32", "target: hr_at_10 0.635")
     assert "learning_rate 0.006 (presumed: " in done.stdout
     assert said["division"].startswith("open: profile demo, not reference; ")
     assert said["run"].startswith(str(tmp_path / "logs"))
@@ -44,29 +44,30 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     before = written(tmp_path)
     done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True, exits=0)
     first, header, *rows, request = done.stdout.splitlines()[:5]  # a busy machine is warned of after that
-    assert "4 run(s) would go into" in first
+    assert "4 run(s) would be written to" in first
     assert header.startswith("job ")
-    assert re.split(" {2,}", header)[1:] == ["runs", "devices", "batch", "stop", "division", "time a run", "in the way"]
+    assert re.split(" {2,}", header)[1:] == ["runs", "devices", "batch", "stop", "division", "time per run", "problems"]
     told = ["2", "1 CPU", "64", "target", "open"]
     assert [re.split(" {2,}", row)[:6] for row in rows] == [[f"toy-plain-demo-1dev-seed={n}", *told] for n in (1, 2)]
     assert all(re.search(r"\d+ s$", row) for row in rows)
-    assert request.endswith("type dry_run=full")
+    assert request.endswith("set dry_run=full")
     done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "dry_run=full", toy=True)
     assert written(tmp_path) == before
     assert done.stdout.startswith("\n".join([first, header, *rows]))
     runs = [f"{tmp_path}/out/toy-plain-demo-1dev-seed={seed}/run_{index}" for seed in (1, 2) for index in (0, 1)]
     assert re.findall(r"^  run +(\S+)$", done.stdout, re.MULTILINE) == runs
     assert status["status"] == "success"
-    assert re.search(r"about \d+ s a run, as 1 earlier one\(s\)", facts(done)["time"])
+    assert re.search(r"about \d+ s per run, the median of 1 earlier run\(s\)", facts(done)["time"])
     other = run_suite_here(tmp_path, *TOY_RUN, "batch=global:32", "--dry-run", toy=True)
-    assert facts(other)["time"].startswith("not known: no finished run with these settings below ")
+    assert facts(other)["time"].startswith("unknown: no finished run with these settings in ")
 
 
 def test_what_is_in_the_way_ends_it_with_2_and_the_rest_is_of_the_devices_that_are_asked_for(tmp_path):
     done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run", exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: ")
     cores = len(os.sched_getaffinity(0))
-    said = f"4096 CPU device(s) of 1 core(s) on this machine, which has {cores}: what follows is of those"
+    machine = f"this machine, which has {cores}. The lines below apply to {cores} device(s)"
+    said = f"4096 CPU device(s) with 1 core(s) each on {machine}"
     assert (facts(done)["devices"], facts(done)["stop"]) == (said, "target: hr_at_10 0.635")
 
 
@@ -83,7 +84,7 @@ def test_slurm_is_asked_nothing_before_the_command_is_right(tmp_path, words):
     assert done.stderr.splitlines()[-1].startswith("run_suite.py: no prepared data in ")
     assert list(tmp_path.iterdir()) == []
     if words:
-        assert facts(done)["devices"] == "8 GPU(s) on 2 machine(s) that SLURM gives, looked at when the job starts"
+        assert facts(done)["devices"] == "8 GPU(s) on 2 machine(s), which SLURM allocates and the job checks"
 
 
 def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
@@ -106,10 +107,10 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     ("words", "division"),
     [
         (("workload=resnet50", "seed=1"), "open: seed from user, not system"),
-        (("workload=resnet50", "workload.warmup_epochs=42"), NOT_KNOWN),
-        (("workload=ssd", "backbone.allow_other=true"), NOT_KNOWN),
-        (("workload=resnet50",), NOT_KNOWN),
-        (("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"), NOT_KNOWN),
+        (("workload=resnet50", "workload.warmup_epochs=42"), UNKNOWN),
+        (("workload=ssd", "backbone.allow_other=true"), UNKNOWN),
+        (("workload=resnet50",), UNKNOWN),
+        (("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"), UNKNOWN),
     ],
 )
 def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
@@ -137,7 +138,7 @@ def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, m
     monkeypatch.setattr(ncf.NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
     slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", "--dry-run")
     done = run_suite_here(tmp_path, *slurm)
-    assert (done.returncode, facts(done)["division"]) == (0, "not known before the job of SLURM starts")
+    assert (done.returncode, facts(done)["division"]) == (0, "unknown until the SLURM job starts")
 
 
 @pytest.mark.parametrize(("size_bytes", "text"), [(1, "0.1 MiB"), (3 << 20, "3.0 MiB"), (5 << 29, "2.5 GiB")])

@@ -120,7 +120,7 @@ def test_a_dry_run_is_printed_whatever_the_terminal_size(tmp_path, changed):
         env=variables(tmp_path, toy=True, **changed), cwd=tmp_path, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0
-    assert "dry run, nothing is started: 1 run(s) would go into" in done.stdout
+    assert "dry run, no process is started: 1 run(s) would be written to" in done.stdout
 
 
 def test_without_output_the_folder_that_was_made_is_named(tmp_path):

@@ -80,7 +80,7 @@ def test_the_folder_alone_from_another_working_directory_and_with_words_for_the_
     (tmp_path / "elsewhere").mkdir()
     words, data = [f"output={folder / 'out'}", "resume=true"], str(folder / "data")
     done = run_suite_here(tmp_path / "elsewhere", *words, "dry_run=true", toy=True, exits=0, SUITE_DATA_DIR=data)
-    assert "(success earlier)" in done.stdout
+    assert "(finished earlier: success)" in done.stdout
     assert JOB in done.stdout
     done = run_suite_here(tmp_path / "elsewhere", *words, "seed=4", toy=True, exits=2, SUITE_DATA_DIR=data)
     assert "set seed=0" in done.stderr
@@ -162,7 +162,7 @@ def test_weights_that_were_not_written_are_named(tmp_path):
     assert "finished earlier\n" in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
     only((tmp_path / "out").glob("*/run_0/weights.npz")).unlink()
     done = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
-    assert "finished earlier; it was ended before its weights.npz was written" in done.stdout
+    assert "finished earlier, but it was ended before weights.npz was written" in done.stdout
 
 
 def test_a_finished_log_without_its_run_json_is_refused(folder):

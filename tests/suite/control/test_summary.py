@@ -27,8 +27,8 @@ NO_SPACE, UNREADABLE = OSError(28, "No space left on device"), ValueError("resul
     ("made", "code", "said"),
     [
         (interrupt, 130, "interrupted after the runs, which are kept"),
-        (NO_SPACE, 0, "run_suite.py: no report: No space left on device; the runs are kept"),
-        (UNREADABLE, 0, "run_suite.py: no report: result_0.txt: not a log; the runs are kept"),
+        (NO_SPACE, 0, "run_suite.py: no report: No space left on device. The runs are kept"),
+        (UNREADABLE, 0, "run_suite.py: no report: result_0.txt: not a log. The runs are kept"),
     ],
 )
 def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, listening, made, code, said):  # noqa: F811
@@ -41,6 +41,6 @@ def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, 
     assert print_summary(ended, WholeLines(), 0) == code
     printed = "".join(capsys.readouterr())
     (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no report" in line]
-    assert line == f"{said}; for their report, run: suite report '{tmp_path / 'my runs'}'"
+    assert line == f"{said}. For their report, run: suite report '{tmp_path / 'my runs'}'"
     assert f"Logs  {tmp_path / 'my runs'}\n" in printed
     assert f"suite report '{tmp_path / 'my runs'}' --html report.html\n" in printed

@@ -159,7 +159,7 @@ def test_no_nvml_at_all(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert devices.gpus() == []
     head, row, *_ = sampled(tmp_path, with_gpus=True)
-    assert "NVML does not answer" in head["sensors"]["gpus"]
+    assert "NVML does not respond" in head["sensors"]["gpus"]
     assert row["gpu_percent"] == []
     assert row["memory_available_bytes"] > 0
 
