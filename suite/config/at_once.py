@@ -1,4 +1,4 @@
-"""What a command line asks to be printed, where nothing has to be composed: Hydra is half of the time of a start."""
+"""Answers command lines that only print and compose no configuration. Importing Hydra takes half of the start time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from suite.common.typed import as_typed
 
 _WORD = re.compile(r"(workload|framework|profile)=([\w-]+)")
-"""Beside `--help` alone: what changes the text, with one name as its value."""
+"""An override that changes the help text, with a single name as its value."""
 
 
 def answer(arguments: Sequence[str]) -> str | None:
-    """The text for the Tab key, or for `--help` with nothing but names beside it; None: compose. Raises ValueError."""
+    """Return the text for the Tab key, or for `--help` with the overrides of `_WORD` only. None: Hydra has to compose.
+
+    Raises:
+        ValueError: The arguments of `--shell-completion` are not valid.
+    """
     if len(arguments) == 2 and arguments[0] in ("-sc", "--shell-completion"):
         from suite.config.complete import completion
 
@@ -26,7 +30,7 @@ def answer(arguments: Sequence[str]) -> str | None:
 
 
 def _plugins_of_the_file() -> bool:
-    """Whether conf/config.yaml names plugins, which bring workloads."""
+    """Check whether conf/config.yaml lists plugins, which may define workloads."""
     from suite.common.conf import CONF
     from workloads.api.yaml_files import read_yaml
 
