@@ -12,7 +12,10 @@ _WORD = re.compile(r"(workload|framework|profile)=([\w-]+)")
 
 
 def answer(arguments: Sequence[str]) -> str | None:
-    """Return the text for the Tab key, or for `--help` with the overrides of `_WORD` only. None: Hydra has to compose.
+    """Return the text for the Tab key, or for `--help` alone or with overrides of the form `_WORD`.
+
+    Returns:
+        The text, or None if Hydra has to compose the command line.
 
     Raises:
         ValueError: The arguments of `--shell-completion` are not valid.
@@ -21,12 +24,12 @@ def answer(arguments: Sequence[str]) -> str | None:
         from suite.config.complete import completion
 
         return completion(arguments[1:])
-    words = [_WORD.fullmatch(word) for word in arguments if word not in ("--help", "-h")]
-    if len(words) == len(arguments) or not all(words) or _plugins_of_the_file():
+    matches = [_WORD.fullmatch(word) for word in arguments if word not in ("--help", "-h")]
+    if len(matches) == len(arguments) or not all(matches) or _plugins_of_the_file():
         return None
     from suite.config.help import help_text
 
-    return as_typed(help_text({word[1]: (word[2],) for word in words if word}))
+    return as_typed(help_text({word[1]: (word[2],) for word in matches if word}))
 
 
 def _plugins_of_the_file() -> bool:

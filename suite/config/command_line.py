@@ -43,7 +43,7 @@ _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """Values of `--info`, as in Hydra."""
 
 
-def parse_flags(words: Sequence[str]) -> Flags:
+def parse_flags(argv: Sequence[str]) -> Flags:
     """Return the flags of a command line.
 
     Raises:
@@ -63,10 +63,10 @@ def parse_flags(words: Sequence[str]) -> Flags:
         raise ValueError(f"{message}. Run with --help for the available settings")
 
     parser.error = error  # type: ignore[method-assign]
-    for word in words:
+    for word in argv:
         if instead := INSTEAD_OF_FLAGS.get(word.partition("=")[0]):
             raise ValueError(f"{word}: {instead}")
-    parsed = parser.parse_intermixed_args(words)
+    parsed = parser.parse_intermixed_args(argv)
     if parsed.package is not None and not parsed.cfg:
         raise ValueError("--package selects a part of the output of --cfg. Add --cfg job")
     by_hydra: list[str] = ["--hydra-help"] if parsed.hydra_help else []
@@ -89,11 +89,11 @@ def parse_flags(words: Sequence[str]) -> Flags:
     )
 
 
-def search_folders(words: list[str], config_dir: str | None) -> list[str]:
+def search_folders(override_list: list[str], config_dir: str | None) -> list[str]:
     """Add the user's folders to the search path of configuration files.
 
     Args:
-        words: Overrides of the command line.
+        override_list: Overrides of the command line.
         config_dir: Folder of `--config-dir`.
 
     Returns:
@@ -102,7 +102,7 @@ def search_folders(words: list[str], config_dir: str | None) -> list[str]:
     Raises:
         ValueError: A package of `hydra.searchpath` is not installed.
     """
-    search_paths = [text for text in words if text.startswith("hydra.searchpath=")]
+    search_paths = [text for text in override_list if text.startswith("hydra.searchpath=")]
     paths = [
         *([config_dir] if config_dir else []),
         *(as_texts(overrides.parse(search_paths[-1]).value()) if search_paths else []),
@@ -120,10 +120,10 @@ def search_folders(words: list[str], config_dir: str | None) -> list[str]:
             raise ValueError(f"hydra.searchpath={text}: the package {package} is not installed") from None
         folders.append(path.absolute())
     conf.search(folders)
-    return [*(text for text in words if text not in search_paths), *conf.search_words()]
+    return [*(text for text in override_list if text not in search_paths), *conf.search_words()]
 
 
-def plugins_of(words: Sequence[str]) -> list[str]:
+def plugins_of(override_list: Sequence[str]) -> list[str]:
     """Return the plugins of the command line, or the plugins of conf/config.yaml if the command line sets none.
 
     The names are checked later, when the plugins are activated.
@@ -131,7 +131,7 @@ def plugins_of(words: Sequence[str]) -> list[str]:
     Raises:
         ValueError: `plugins` has several values, as in a sweep.
     """
-    assignments = [text for text in words if text.startswith("plugins=")]
+    assignments = [text for text in override_list if text.startswith("plugins=")]
     if assignments:
         override = overrides.parse(assignments[-1])
         if override.is_sweep_override():

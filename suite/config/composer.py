@@ -43,19 +43,19 @@ class Composer:
     def __init__(self) -> None:
         self._composed: dict[tuple[str, ...], _Files] = {}
 
-    def compose(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, Any]:
+    def compose(self, override_list: Sequence[str], workloads: Sequence[str]) -> dict[str, Any]:
         """Return the configuration of a job, with interpolations resolved.
 
         Args:
-            words: Overrides of the job, each with a single value.
+            override_list: Overrides of the job, each with a single value.
             workloads: Workloads of the whole command. Their options are keys of the configuration.
 
         Raises:
             ValueError: A file has a mistake.
             HydraException, OmegaConfBaseException: The files do not fit together, or a value does not fit its key.
         """
-        config = copy.deepcopy(self._composed_files(words, workloads).config)
-        for text in words:
+        config = copy.deepcopy(self._composed_files(override_list, workloads).config)
+        for text in override_list:
             override = overrides.parse(text)
             key = override.key_or_group
             if not _chooses_file(text) and key.partition(".")[0] != "hydra":
@@ -64,39 +64,39 @@ class Composer:
         assert isinstance(plain, dict)
         return {str(key): value for key, value in plain.items()}
 
-    def sweep_params(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, str]:
+    def sweep_params(self, override_list: Sequence[str], workloads: Sequence[str]) -> dict[str, str]:
         """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as `{"seed": "1,2"}`."""
-        params = self._composed_files(words, workloads).hydra.sweeper.params
+        params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
 
-    def configure_logging(self, words: Sequence[str], workloads: Sequence[str]) -> None:
+    def configure_logging(self, override_list: Sequence[str], workloads: Sequence[str]) -> None:
         """Show debug messages if `hydra.verbose` is set. Its value is a boolean, or a name or a list of names of loggers."""
-        settings = self._composed_files(words, workloads).hydra
+        settings = self._composed_files(override_list, workloads).hydra
         if settings.verbose:
             configure_log(settings.hydra_logging, settings.verbose)
 
-    def _composed_files(self, words: Sequence[str], workloads: Sequence[str]) -> _Files:
+    def _composed_files(self, override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
         """Return the configuration of the chosen files, before `${…}` is replaced."""
-        choices = [text for text in words if _chooses_file(text) or text.startswith("hydra.")]
+        choices = [text for text in override_list if _chooses_file(text) or text.startswith("hydra.")]
         key = (*workloads, "", *choices)
         if key not in self._composed:
             self._composed[key] = _compose(choices, workloads)
         return self._composed[key]
 
 
-def print_by_hydra(argv: Sequence[str], words: Sequence[str], workloads: Sequence[str]) -> None:
+def print_by_hydra(argv: Sequence[str], override_list: Sequence[str], workloads: Sequence[str]) -> None:
     """Run Hydra with a flag for which it prints and exits, such as `--info`, `--hydra-help`, or `--cfg hydra`.
 
     Args:
         argv: The flags.
-        words: Overrides, which choose files and set values.
+        override_list: Overrides, which choose files and set values.
         workloads: Workloads of the command.
     """
     store_schema(workloads)
     main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_never_called)
     needs_files = "--hydra-help" not in argv
     earlier = sys.argv
-    sys.argv = [earlier[0], *argv, *(_for_hydra(text) for text in words if needs_files)]
+    sys.argv = [earlier[0], *argv, *(_for_hydra(text) for text in override_list if needs_files)]
     try:
         main()
     finally:
@@ -114,13 +114,13 @@ def store_schema(workloads: Sequence[str]) -> None:
     _store(tuple(_options(name) for name in workloads), nodes)
 
 
-def _compose(words: Sequence[str], workloads: Sequence[str]) -> _Files:
+def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
     """Compose the files with Hydra, and return the result before `${…}` is replaced."""
     store_schema(workloads)
-    chosen = dict(text.lstrip("+").partition("=")[::2] for text in words)
+    chosen = dict(text.lstrip("+").partition("=")[::2] for text in override_list)
     check_files({**_default_choices(), **chosen})
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", [_for_hydra(text) for text in words], return_hydra_config=True)
+        config = hydra.compose("config", [_for_hydra(text) for text in override_list], return_hydra_config=True)
     OmegaConf.set_struct(config, False)
     hydra_settings = config.pop("hydra")
     return _Files(config, hydra_settings)

@@ -25,11 +25,11 @@ HEAD = """Train workloads to a quality target and log it.
 """
 
 
-def help_text(words: Mapping[str, Sequence[str]]) -> str:
+def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
     """Return the help text: the groups with their choices, then the keys.
 
     Args:
-        words: Key to its values on the command line.
+        overrides: Key to its values on the command line.
     """
     lines = [HEAD, "Choose (default in brackets):"]
     defaults = {
@@ -45,11 +45,14 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
     of_suite = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
     lines += ["", "Set (default in brackets):", *of_suite]
-    for name in words.get("workload", ()):
+    for name in overrides.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
-            profile, framework = (words.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
-            lines += ["", *_workload_keys(name, profile, framework, words.get("workload.hyperparameter_set", ("",))[0])]
-    if "workload" not in words:
+            profile, framework = (overrides.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
+            lines += [
+                "",
+                *_workload_keys(name, profile, framework, overrides.get("workload.hyperparameter_set", ("",))[0]),
+            ]
+    if "workload" not in overrides:
         groups = ", ".join(f"{group}.*" for group in ("workload", *OPTION_GROUPS))
         lines += ["", f"For the keys of a workload ({groups}), add: workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])

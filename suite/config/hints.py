@@ -68,7 +68,7 @@ KEYS: Mapping[str, str] = {
     "multirun": "add -m",
     "sweep": "add -m",
 }
-"""Key of common frameworks, to the next step with the value in place of `{}`."""
+"""Key that other programs have, to the next step with the value in place of `{}`."""
 _BARE = {
     "dryrun": "set dry_run=true",
     "dry": "set dry_run=true",
@@ -245,8 +245,8 @@ def _checkpoint(text: str) -> str:
         if unit.startswith("h"):
             return f"every:{60 * number}min"
         return f"every:{number}min" if unit.startswith("m") else f"every:{number}"
-    words = (*_TRUE, "epoch", "epochs", "every", "every_epoch", "every:epoch", "each", "always", "all", "auto")
-    return "every:1" if text in words else ""
+    synonyms = (*_TRUE, "epoch", "epochs", "every", "every_epoch", "every:epoch", "each", "always", "all", "auto")
+    return "every:1" if text in synonyms else ""
 
 
 def _step_for_checkpoint(value: str) -> str:

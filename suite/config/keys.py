@@ -126,10 +126,10 @@ def meant(key: str, value: object, available: Iterable[str]) -> str:
     """
     available = [name for name in available if not name.endswith(".name")]
     last = key.rpartition(".")[2].lower().replace("-", "_")
-    words = [
+    suggestions = [
         word.format(value or "N") for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in available
     ]
-    if not words:
+    if not suggestions:
         group = f"{key.rpartition('.')[0]}."
         in_group = {
             name.rpartition(".")[2]: name for name in reversed(available) if name.startswith(group) and group != "."
@@ -138,7 +138,7 @@ def meant(key: str, value: object, available: Iterable[str]) -> str:
         same = [name for name in available if name.rpartition(".")[2] == last]
         close = difflib.get_close_matches(last, in_group, n=1, cutoff=0.6)
         far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if "." not in key else []
-        words = [
+        suggestions = [
             f"{name}={value}" for name in same[:2] or [*(in_group[n] for n in close), *(all_names[n] for n in far)]
         ]
-    return f" (did you mean {' or '.join(words)}?)" if words else ""
+    return f" (did you mean {' or '.join(suggestions)}?)" if suggestions else ""

@@ -191,7 +191,7 @@ def texts(argument: str) -> list[str]:
                 f"{argument}: the pattern matches no value. Allowed: {', '.join(keys.choices(key, None)) or 'none'}"
             )
         return list(values)
-    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # per_device:8 without a backslash
+    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # Hydra returns per_device\:8
 
 
 def count(argument: str) -> int:

@@ -43,8 +43,8 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
 
     Overrides of the command line take precedence over the study:
 
-    - The values of an axis are replaced.
-    - Points that have different values are removed.
+    - Values for an axis replace the values of that axis.
+    - Values for a key of the points remove the points with different values.
     - A list of values for any other key becomes an additional axis.
 
     Args:
@@ -65,8 +65,8 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     overrides.check_count(counts, [*(f"{key}={value}" for key, value in settings.items()), *arguments])
     result = []
     for values in _crossed(study):
-        words = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
-        result.append(CellWords(StudyCell(study, values) if study.table else None, words))
+        override_list = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
+        result.append(CellWords(StudyCell(study, values) if study.table else None, override_list))
     return result
 
 
@@ -81,7 +81,7 @@ def _crossed(study: Study) -> list[Point]:
 
 
 def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
-    """Return the study with the axes and points that are left by the overrides.
+    """Return the study with the axes and points that result from the overrides.
 
     Args:
         study: The study.

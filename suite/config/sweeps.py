@@ -16,11 +16,11 @@ MAX_DEMO_DEVICES = 8
 """Largest device count of a demo sweep. The batch size of the smallest demo is divisible by it."""
 
 
-def default_gpus(words: Mapping[str, Sequence[str]], config: RunConfig) -> tuple[list[str], str]:
+def default_gpus(overrides: Mapping[str, Sequence[str]], config: RunConfig) -> tuple[list[str], str]:
     """Return the default sweep over device counts.
 
     Args:
-        words: Key to its values on the command line.
+        overrides: Key to its values on the command line.
         config: Configuration of the first job, including the user's files.
 
     Returns:
@@ -30,7 +30,7 @@ def default_gpus(words: Mapping[str, Sequence[str]], config: RunConfig) -> tuple
         ValueError: A sweep is resumed without its device counts. The default depends on the machine, and resuming a sweep
             must not add runs.
     """
-    if "gpus" in words or config.gpus != 1 or any(len(values) > 1 for values in words.values()):
+    if "gpus" in overrides or config.gpus != 1 or any(len(values) > 1 for values in overrides.values()):
         return [], ""
     demo = config.profile.name == "demo" and not config.oversubscribe
     counts = ",".join(map(str, counts_up_to(_most(config)) if demo else REFERENCE))

@@ -14,7 +14,7 @@ from suite.common import conf
 from workloads.api.yaml_files import parse_yaml, read_text
 
 MAX_DEPTH = 10
-"""Largest number of files in a chain of defaults lists. Hydra reads each file again for every file above it."""
+"""Largest number of files in a chain of defaults lists. Hydra reads each file again for every file above it in the chain."""
 _GROUP = re.compile(r"(override +|optional +)?(/?)([^@ ]+)(?:@.*)?")
 """An entry of a defaults list: `override /system`, `optional db@package`, `/system`, or `name`."""
 _PACKAGE_LINE = re.compile(r"# *@package +\S+ *")
@@ -91,7 +91,7 @@ def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[
     """Yield the entries of a file's defaults list that name a file.
 
     Raises:
-        ValueError: An entry is neither `NAME` nor `GROUP: NAME`, with a name, a list of names, or null.
+        ValueError: An entry is neither `NAME` nor `GROUP: NAME`. NAME is a string, a list of strings, or null.
     """
     parent_group = name.rpartition("/")[0]
     entries = content.get("defaults", [])

@@ -44,7 +44,7 @@ class Need:
     """`cpu` or `cuda`."""
     devices: int
     processes: int
-    """Worker processes."""
+    """Number of worker processes."""
     cores: tuple[int, ...]
     """CPU cores that the workers are pinned to, or that they may use."""
     folder: Path

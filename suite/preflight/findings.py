@@ -15,7 +15,7 @@ class Finding:
     topic: str
     text: str
     do: str = ""
-    """Remedy, beginning with a verb in lower case. Empty if the level is `ok`."""
+    """Remedy, as a sentence with a lower-case first letter. Empty if the level is `ok`."""
 
     @property
     def line(self) -> str:
