@@ -1,4 +1,4 @@
-"""What a user can choose and set: Hydra, its schema, overrides and help.
+"""Configuration of a command: Hydra, the schema of the settings, overrides, and help.
 
-The only room that imports Hydra; for the controller.
+Only the controller uses this package. It is the only package that imports Hydra.
 """

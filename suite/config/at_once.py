@@ -1,4 +1,4 @@
-"""What a command line asks to be printed, where nothing has to be composed: Hydra is half of the time of a start."""
+"""Answers command lines that only print and compose no configuration. Importing Hydra takes half of the start time."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ from collections.abc import Sequence
 from suite.common.typed import as_typed
 
 _WORD = re.compile(r"(workload|framework|profile)=([\w-]+)")
-"""Beside `--help` alone: what changes the text, with one name as its value."""
+"""An override that changes the help text, with a single name as its value."""
 
 
 def answer(arguments: Sequence[str]) -> str | None:
-    """The text for the Tab key, or for `--help` with nothing but names beside it; None: compose. Raises ValueError."""
+    """Return the text for the Tab key, or for `--help` alone or with overrides of the form `_WORD`.
+
+    Returns:
+        The text, or None if Hydra has to compose the command line.
+
+    Raises:
+        ValueError: The arguments of `--shell-completion` are not valid.
+    """
     if len(arguments) == 2 and arguments[0] in ("-sc", "--shell-completion"):
         from suite.config.complete import completion
 
         return completion(arguments[1:])
-    words = [_WORD.fullmatch(word) for word in arguments if word not in ("--help", "-h")]
-    if len(words) == len(arguments) or not all(words) or _plugins_of_the_file():
+    matches = [_WORD.fullmatch(word) for word in arguments if word not in ("--help", "-h")]
+    if len(matches) == len(arguments) or not all(matches) or _plugins_of_the_file():
         return None
     from suite.config.help import help_text
 
-    return as_typed(help_text({word[1]: (word[2],) for word in words if word}))
+    return as_typed(help_text({word[1]: (word[2],) for word in matches if word}))
 
 
 def _plugins_of_the_file() -> bool:
-    """Whether conf/config.yaml names plugins, which bring workloads."""
+    """Check whether conf/config.yaml lists plugins, which may define workloads."""
     from suite.common.conf import CONF
     from workloads.api.yaml_files import read_yaml
 

@@ -21,7 +21,7 @@ class Flags:
     """The flags of a command line."""
 
     overrides: tuple[str, ...]
-    """Words that are no flags and have no `=`."""
+    """Arguments that are neither flags nor of the form `key=value`."""
     help: bool
     version: bool
     multirun: bool
@@ -30,12 +30,12 @@ class Flags:
     package: str | None
     config_dir: str | None
     by_hydra: tuple[str, ...]
-    """Flags with which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra` or `all`."""
+    """Flags for which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra` or `all`."""
 
 
 INSTEAD_OF_FLAGS = {
-    "--experimental-rerun": "set the overrides of the run again; suite report prints the command below a row",
-    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "add --config-dir FOLDER for files of your own"),
+    "--experimental-rerun": "set the overrides of the run again, which suite report prints below a row",
+    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "add --config-dir FOLDER for user-defined files"),
 }
 """Flags of Hydra that the suite does not have, and the replacement of each."""
 
@@ -43,8 +43,12 @@ _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """Values of `--info`, as in Hydra."""
 
 
-def parse_flags(words: Sequence[str]) -> Flags:
-    """Return the flags of a command line. Raises ValueError, in place of argparse, which would print and exit."""
+def parse_flags(argv: Sequence[str]) -> Flags:
+    """Return the flags of a command line.
+
+    Raises:
+        ValueError: A flag is unknown or invalid. argparse would print a message and exit instead.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
     for names in (("-h", "--help"), ("-V", "--version"), ("-m", "--multirun"), ("--dry-run",), ("--hydra-help",)):
@@ -56,41 +60,55 @@ def parse_flags(words: Sequence[str]) -> Flags:
     parser.add_argument("-cd", "--config-dir")
 
     def error(message: str) -> NoReturn:
-        raise ValueError(f"{message}; run with --help for the available settings")
+        raise ValueError(f"{message}. Run with --help for the available settings")
 
     parser.error = error  # type: ignore[method-assign]
-    for word in words:
+    for word in argv:
         if instead := INSTEAD_OF_FLAGS.get(word.partition("=")[0]):
             raise ValueError(f"{word}: {instead}")
-    given = parser.parse_intermixed_args(words)
-    if given.package is not None and not given.cfg:
-        raise ValueError("--package: a part of what --cfg prints; add --cfg job")
-    by_hydra: list[str] = ["--hydra-help"] if given.hydra_help else []
-    by_hydra += ["--info", given.info] if given.info else []
-    if given.cfg in ("hydra", "all"):
-        by_hydra += ["--cfg", given.cfg, *(["--package", given.package] if given.package else [])]
-        by_hydra += ["--resolve"] if given.resolve else []
-    elif given.resolve and not given.cfg:
-        raise ValueError("--resolve: --cfg prints resolved values; add --cfg job")
+    parsed = parser.parse_intermixed_args(argv)
+    if parsed.package is not None and not parsed.cfg:
+        raise ValueError("--package selects a part of the output of --cfg. Add --cfg job")
+    by_hydra: list[str] = ["--hydra-help"] if parsed.hydra_help else []
+    by_hydra += ["--info", parsed.info] if parsed.info else []
+    if parsed.cfg in ("hydra", "all"):
+        by_hydra += ["--cfg", parsed.cfg, *(["--package", parsed.package] if parsed.package else [])]
+        by_hydra += ["--resolve"] if parsed.resolve else []
+    elif parsed.resolve and not parsed.cfg:
+        raise ValueError("--resolve: only --cfg prints resolved values. Add --cfg job")
     return Flags(
-        overrides=tuple(given.overrides),
-        help=given.help,
-        version=given.version,
-        multirun=given.multirun,
-        dry_run=given.dry_run,
-        cfg=given.cfg,
-        package=given.package,
-        config_dir=given.config_dir,
+        overrides=tuple(parsed.overrides),
+        help=parsed.help,
+        version=parsed.version,
+        multirun=parsed.multirun,
+        dry_run=parsed.dry_run,
+        cfg=parsed.cfg,
+        package=parsed.package,
+        config_dir=parsed.config_dir,
         by_hydra=tuple(by_hydra),
     )
 
 
-def search_folders(words: list[str], config_dir: str | None) -> list[str]:
-    """Search the user's folders from now on. Return `words` with these folders as one override for Hydra."""
-    typed = [text for text in words if text.startswith("hydra.searchpath=")]
-    given = [*([config_dir] if config_dir else []), *(as_texts(overrides.parse(typed[-1]).value()) if typed else [])]
+def search_folders(override_list: list[str], config_dir: str | None) -> list[str]:
+    """Add the user's folders to the search path of configuration files.
+
+    Args:
+        override_list: Overrides of the command line.
+        config_dir: Folder of `--config-dir`.
+
+    Returns:
+        The overrides, with all folders of the user in a single `hydra.searchpath` override.
+
+    Raises:
+        ValueError: A package of `hydra.searchpath` is not installed.
+    """
+    search_paths = [text for text in override_list if text.startswith("hydra.searchpath=")]
+    paths = [
+        *([config_dir] if config_dir else []),
+        *(as_texts(overrides.parse(search_paths[-1]).value()) if search_paths else []),
+    ]
     folders = []
-    for text in given:
+    for text in paths:
         package, _, below = text.removeprefix("pkg://").partition("/")
         try:
             path = (
@@ -99,26 +117,33 @@ def search_folders(words: list[str], config_dir: str | None) -> list[str]:
                 else expand_user(text.removeprefix("file://"))
             )
         except ModuleNotFoundError:
-            raise ValueError(f"hydra.searchpath={text}: there is no such package") from None
+            raise ValueError(f"hydra.searchpath={text}: the package {package} is not installed") from None
         folders.append(path.absolute())
     conf.search(folders)
-    return [*(text for text in words if text not in typed), *conf.search_words()]
+    return [*(text for text in override_list if text not in search_paths), *conf.search_words()]
 
 
-def plugins_of(words: Sequence[str]) -> list[str]:
-    """Return the plugins of the command line, else those of conf/config.yaml. Names are checked after they are active."""
-    typed = [text for text in words if text.startswith("plugins=")]
-    if typed:
-        override = overrides.parse(typed[-1])
+def plugins_of(override_list: Sequence[str]) -> list[str]:
+    """Return the plugins of the command line, or the plugins of conf/config.yaml if the command line sets none.
+
+    The names are checked later, when the plugins are activated.
+
+    Raises:
+        ValueError: `plugins` has several values, as in a sweep.
+    """
+    assignments = [text for text in override_list if text.startswith("plugins=")]
+    if assignments:
+        override = overrides.parse(assignments[-1])
         if override.is_sweep_override():
             raise ValueError(
-                f"{typed[-1]}: one list for the whole command; type plugins=[{typed[-1].partition('=')[2]}]"
+                f"{assignments[-1]}: expected a single list for the whole command. "
+                f"Set plugins=[{assignments[-1].partition('=')[2]}]"
             )
         return as_texts(override.value())
     return as_texts(read_yaml(CONF / "config.yaml").get("plugins"))
 
 
 def as_texts(value: object) -> list[str]:
-    """Return a text, a list of texts, or None as a list."""
+    """Return a string, a list of strings, or None as a list of strings."""
     values = value if isinstance(value, list) else [] if value in (None, "") else [value]
     return [str(getattr(item, "text", item)) for item in values]

@@ -1,6 +1,6 @@
-"""What the Tab key offers: the commands of `suite`, keys of a run, and for a key its values.
+"""Tab completion for the commands of `suite`, the keys of a run, and the values of a key.
 
-`eval "$(python run_suite.py -sc install=bash)"` switches it on.
+`eval "$(python run_suite.py -sc install=bash)"` enables it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,29 @@ INSTALL = """_suite() {{
 }}
 COMP_WORDBREAKS=${{COMP_WORDBREAKS//=}}
 complete -o nospace -o default -o bashdefault -F _suite python python3 run_suite.py suite"""
-"""What bash evaluates once; files where nothing is offered."""
+"""Script that bash evaluates to enable completion. If the suite offers no completion, bash completes file names."""
 
 
 def completion(asked: Sequence[str]) -> str:
-    """What `--shell-completion` prints for `install=bash`, or for the `query=bash` of what that installs."""
+    """Return the text that `--shell-completion` prints.
+
+    Args:
+        asked: `install=bash` for the script that enables completion, or `query=bash`, which that script calls.
+
+    Raises:
+        ValueError: The arguments are different from these.
+    """
     if list(asked) == ["query=bash"]:
         return " ".join(completions())
     if list(asked) == ["install=bash"]:
         return INSTALL.format(command=run_command())
     raise ValueError(
-        '--shell-completion: type eval "$(python run_suite.py -sc install=bash)"; zsh: bashcompinit before it'
+        '--shell-completion: run: eval "$(python run_suite.py -sc install=bash)". In zsh, run bashcompinit first'
     )
 
 
 def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
-    """The words that the last one of bash's COMP_LINE may become."""
+    """Return the completions of the last word of the line in bash's variable COMP_LINE."""
     words = variables.get("COMP_LINE", "").split(" ")
     if len(words) == 2 and Path(words[0]).name == "suite":
         return [name for name in COMMANDS.split("|") if name.startswith(words[1])]
@@ -49,13 +56,13 @@ def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
         conf.search([folder])
     chosen = dict(word.partition("=")[::2] for word in words if "=" in word)
     workload = chosen.get("workload", "")
-    known: dict[str, Any] = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}
+    available_keys: dict[str, Any] = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}
     if workload in registry.names(registry.WORKLOADS):
-        known = keys.suite_keys() | keys.workload_keys(workload)
+        available_keys = keys.suite_keys() | keys.workload_keys(workload)
     else:
         workload = ""
-    names = [*keys.GROUPS, "study", "study.size", *known]
+    names = [*keys.GROUPS, "study", "study.size", *available_keys]
     key, equals, _ = words[-1].partition("=")
-    offered = [f"{key}={value}" for value in keys.choices(key, known.get(key), workload)] if equals else []
+    offered = [f"{key}={value}" for value in keys.choices(key, available_keys.get(key), workload)] if equals else []
     offered = offered or [f"{name}=" for name in names if not equals]
     return [word for word in offered if word.startswith(words[-1])]

@@ -1,4 +1,4 @@
-"""Composes the jobs of a command line: checks the overrides, lets Hydra read the files, and expands sweeps and studies."""
+"""Composes the jobs of a command line: checks overrides, reads files with Hydra, and expands sweeps and studies."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Composed:
 
     config: RunConfig
     typed: tuple[str, ...]
-    """Overrides of the command line, `key=value` each, and the folders of the user's files."""
+    """Overrides of the command line, each as `key=value`, and the folders of the user's files."""
     cell: StudyCell | None = None
-    """Cell of a study; None outside of studies."""
+    """Cell of a study. None: the job does not belong to a study."""
 
     @property
     def overrides(self) -> tuple[str, ...]:
@@ -53,18 +53,21 @@ class Request:
     jobs: tuple[Composed, ...]
     plugins: tuple[Plugin, ...] = ()
     notes: tuple[str, ...] = ()
-    """Defaults that act, in one sentence each."""
+    """Notes about defaults of the command, each a sentence."""
     arguments: tuple[str, ...] = ()
-    """The command line with the sweep that acts by default. Resumed and submitted commands are made of it."""
+    """The command line, including the default sweep. Commands that resume or submit the jobs are built from it."""
     shown: str | None = None
-    """The part of the settings that `--cfg job` prints (empty: all of them); None if the jobs are to run."""
+    """Part of the settings that `--cfg job` prints. Empty: all settings. None: the jobs run, and no settings are printed."""
 
 
 def compose(arguments: Sequence[str]) -> Request:
-    """Return what a command line requests. For a flag that prints, such as `--help`, print, and return no jobs.
+    """Compose the jobs of a command line. For a flag that prints, such as `--help`, print, and return no jobs.
+
+    Args:
+        arguments: Words of the command line: flags and overrides.
 
     Raises:
-        ValueError: An override, a flag, or a file has a mistake. The message is one line.
+        ValueError: An override, a flag, or a file has a mistake. The message is a single line.
     """
     try:
         return _compose(arguments)
@@ -73,102 +76,111 @@ def compose(arguments: Sequence[str]) -> Request:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the message of Hydra in one line; for an unknown key in a file of the user, the suite's own message."""
+    """Return the message of Hydra as a single line. For an unknown key in a user's file, return the message of the suite."""
     reason = error.__cause__ or error.__context__
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
     if key is None:
         return " ".join(str(error).split())
     file = re.match(r"In ('[^']*': )", str(error))
-    return f"{file[1] if file else ''}{key}: there is no such key{meant(key, '…', suite_keys())}"
+    return f"{file[1] if file else ''}{key}: unknown key{meant(key, '…', suite_keys())}"
 
 
 def _compose(arguments: Sequence[str]) -> Request:
     overrides.check_form(arguments)
-    typed = [text for text in arguments if "=" in text and not text.startswith("-")]
-    flags = parse_flags([text for text in arguments if text not in typed])
-    given = itertools.chain.from_iterable(map(overrides.sweeper_params, [*typed, *flags.overrides]))
-    words = [overrides.in_full(text) for text in given]
-    words = search_folders(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
-    words = [overrides.experiment_or_study(text) for text in words]
+    assignments = [text for text in arguments if "=" in text and not text.startswith("-")]
+    flags = parse_flags([text for text in arguments if text not in assignments])
+    expanded = itertools.chain.from_iterable(map(overrides.sweeper_params, [*assignments, *flags.overrides]))
+    override_list = [overrides.in_full(text) for text in expanded]
+    override_list = search_folders(override_list, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
+    override_list = [overrides.experiment_or_study(text) for text in override_list]
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
-    overrides.check_values(typed)
-    overrides.check_count(overrides.counts(words), words)
-    plugin_names = plugins_of(words)
-    plugins = _activate(plugin_names, words)
+    overrides.check_values(assignments)
+    overrides.check_count(overrides.counts(override_list), override_list)
+    plugin_names = plugins_of(override_list)
+    plugins = _activate(plugin_names, override_list)
     if flags.help:
-        print(clean_lines(as_typed(help_text(dict(_swept(words))))))
+        print(clean_lines(as_typed(help_text(dict(_swept(override_list))))))
         return Request(())
     composer, added, notes = Composer(), list[str](), list[str]()
     if flags.by_hydra:
-        print_by_hydra(flags.by_hydra, words, _workloads_to_print(words, flags, composer))
+        print_by_hydra(flags.by_hydra, override_list, _workloads_to_print(override_list, flags, composer))
         return Request(())
-    if studies.named(words):
+    if studies.named(override_list):
         jobs = [
-            dataclasses.replace(_job(list(one.words), plugin_names, composer), cell=one.cell)
-            for one in studies.cells(words)
+            dataclasses.replace(_job(list(study_cell.words), plugin_names, composer), cell=study_cell.cell)
+            for study_cell in studies.cells(override_list)
         ]
     elif flags.multirun:
-        added, jobs, notes = _sweep(words, plugin_names, composer)
+        added, jobs, notes = _sweep(override_list, plugin_names, composer)
     else:
-        jobs = [_job(words, plugin_names, composer)]
+        jobs = [_job(override_list, plugin_names, composer)]
     shown = (flags.package or "") if flags.cfg else None
     return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), shown)
 
 
-def _activate(plugin_names: Sequence[str], words: Sequence[str]) -> tuple[Plugin, ...]:
+def _activate(plugin_names: Sequence[str], override_list: Sequence[str]) -> tuple[Plugin, ...]:
     """Make the plugins importable. The module that installs them is imported only if there are any."""
     if not plugin_names:
         return ()
     from suite.environments.plugins import activate
 
-    return activate(plugin_names, installs=not _is_dry(words))
+    return activate(plugin_names, installs=not _is_dry(override_list))
 
 
-def _is_dry(words: Sequence[str]) -> bool:
-    """Check whether the last `dry_run=` asks for a dry run."""
-    typed = [text.partition("=")[2].lower() for text in words if text.startswith("dry_run=")]
-    return bool(typed) and typed[-1] != "false"
+def _is_dry(override_list: Sequence[str]) -> bool:
+    """Check whether the last `dry_run=` enables a dry run."""
+    values = [text.partition("=")[2].lower() for text in override_list if text.startswith("dry_run=")]
+    return bool(values) and values[-1] != "false"
 
 
-def _workloads_to_print(words: Sequence[str], flags: Flags, composer: Composer) -> list[str]:
-    """Return the workloads for a flag with which Hydra prints. Hydra's help needs none."""
+def _workloads_to_print(override_list: Sequence[str], flags: Flags, composer: Composer) -> list[str]:
+    """Return the workloads whose schema Hydra needs to print. For the help of Hydra, the list is empty."""
     needed = [text for text in flags.by_hydra if text not in ("--hydra-help", "--info", "plugins", "searchpath")]
-    return _prepare(words, flags.multirun, composer) if needed or "workload" in dict(_swept(words)) else []
+    return (
+        _prepare(override_list, flags.multirun, composer) if needed or "workload" in dict(_swept(override_list)) else []
+    )
 
 
 def _sweep(
-    words: list[str], plugin_names: list[str], composer: Composer
+    override_list: list[str], plugin_names: list[str], composer: Composer
 ) -> tuple[list[str], list[Composed], list[str]]:
-    """Return the sweep that acts by default, the jobs of all combinations, and notes. The last key changes fastest."""
-    workloads = _prepare(words, True, composer)
-    first = [f"{key}={values[0]}" for key, values in _swept(words)]
-    words = [*_sweeper_params(words, first, workloads, composer), *words]
-    swept = _gpus_first(_swept(words))
+    """Expand a sweep.
+
+    Returns:
+        Overrides of the default sweep, the jobs of all combinations of the values, and notes. From each job to the next,
+        the last key changes fastest.
+    """
+    workloads = _prepare(override_list, True, composer)
+    first = [f"{key}={values[0]}" for key, values in _swept(override_list)]
+    override_list = [*_sweeper_params(override_list, first, workloads, composer), *override_list]
+    swept = _gpus_first(_swept(override_list))
     config = composer.compose([f"{key}={values[0]}" for key, values in swept], workloads)
     added, note = default_gpus(dict(swept), RunConfig.from_mapping(config))
     swept = _gpus_first([*_swept(added), *swept])
     grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
-    jobs = [_job(one, plugin_names, composer, workloads) for one in grid]
+    jobs = [_job(combination, plugin_names, composer, workloads) for combination in grid]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
 
 
-def _sweeper_params(words: Sequence[str], first: Sequence[str], workloads: list[str], composer: Composer) -> list[str]:
-    """Return the axes that `hydra.sweeper.params` of a file adds. Keys that the command line sets have priority."""
-    typed = {text.partition("=")[0] for text in words}
+def _sweeper_params(
+    override_list: Sequence[str], first: Sequence[str], workloads: list[str], composer: Composer
+) -> list[str]:
+    """Return the axes from `hydra.sweeper.params` in a file. Keys that the command line sets take precedence."""
+    set_keys = {text.partition("=")[0] for text in override_list}
     params = composer.sweep_params(first, workloads)
     axes = [overrides.in_full(f"{key}={values}") for key, values in params.items()]
-    added = [word for word in axes if word.partition("=")[0] not in typed]
+    added = [word for word in axes if word.partition("=")[0] not in set_keys]
     overrides.check(added, workloads, True)
-    overrides.check_count(overrides.counts([*words, *added]), [*words, *added])
+    overrides.check_count(overrides.counts([*override_list, *added]), [*override_list, *added])
     return added
 
 
-def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return each key with its values, as typed."""
-    return [(text.partition("=")[0], overrides.texts(text)) for text in words]
+def _swept(override_list: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return each key with its values as strings, in the order of the command line."""
+    return [(text.partition("=")[0], overrides.texts(text)) for text in override_list]
 
 
 def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
@@ -176,50 +188,65 @@ def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[
     return sorted(swept, key=lambda pair: pair[0] != "gpus")
 
 
-def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[str]:
-    """Check the overrides, and return the names of the workloads. Raises ValueError in one line."""
-    chosen = [text for text in words if text.partition("=")[0] in ("workload", "experiment", "hydra.searchpath")]
-    given = dict(_swept(chosen))
-    workloads = given.get("workload", [])
-    if not workloads and "experiment" not in given:
-        for key in (text.partition("=")[0] for text in words):
+def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -> list[str]:
+    """Check the overrides, and return the names of the workloads.
+
+    Raises:
+        ValueError: An override has a mistake, or there is no workload. The message is a single line.
+    """
+    chosen = [
+        text for text in override_list if text.partition("=")[0] in ("workload", "experiment", "hydra.searchpath")
+    ]
+    values_by_key = dict(_swept(chosen))
+    workloads = values_by_key.get("workload", [])
+    if not workloads and "experiment" not in values_by_key:
+        for key in (text.partition("=")[0] for text in override_list):
             overrides.check_root(key)
         raise ValueError(
-            f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
+            f"no workload given (allowed: {', '.join(group_choices('workload'))}). Set workload=NAME, "
             f"for example: python run_suite.py workload=ncf profile=demo"
         )
     overrides.check(chosen, (), multirun)
-    known = registry.names(registry.WORKLOADS)
-    if not workloads or not set(workloads) <= set(known):  # a file of the user names the workload
+    available = registry.names(registry.WORKLOADS)
+    if not workloads or not set(workloads) <= set(available):  # a file of the user sets the workload
         grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
-        named = [str(composer.compose(one, known)["workload"]["name"]) for one in grid]
-        workloads = list(dict.fromkeys(named))
-    overrides.check(words, workloads, multirun)
+        names = [str(composer.compose(combination, available)["workload"]["name"]) for combination in grid]
+        workloads = list(dict.fromkeys(names))
+    overrides.check(override_list, workloads, multirun)
     return workloads
 
 
-def _job(words: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()) -> Composed:
-    """Return one job. Raises ValueError for a value that is not allowed, on the command line or in a file."""
-    workloads = workloads or _prepare(words, False, composer)
-    plain = composer.compose(words, workloads)
-    composer.configure_logging(words, workloads)
+def _job(
+    override_list: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()
+) -> Composed:
+    """Compose a job.
+
+    Raises:
+        ValueError: A value on the command line or in a file is not allowed.
+    """
+    workloads = workloads or _prepare(override_list, False, composer)
+    plain = composer.compose(override_list, workloads)
+    composer.configure_logging(override_list, workloads)
     config = RunConfig.from_mapping(plain)
-    if config.sweep.limit != overrides.limit(words):
-        raise ValueError("sweep.limit: set in a file, which is read too late; type sweep.limit=N")
+    if config.sweep.limit != overrides.limit(override_list):
+        raise ValueError(
+            "sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N on the command line"
+        )
     if as_texts(config.plugins) != plugin_names:
         raise ValueError(
-            "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
+            "plugins: the key is set in a file that is read too late. "
+            "Set plugins=[…] on the command line or in conf/config.yaml"
         )
     name = config.workload_name
     registry.load_workload(name)
     for key, value in _leaves(plain):
         if value is not None and not key.endswith(".name"):
             overrides.check_key(key, value, [name])
-    return Composed(config, tuple(words))
+    return Composed(config, tuple(override_list))
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the key, such as `cpu.cores_per_device`, and the value of every setting."""
+    """Yield each key, such as `cpu.cores_per_device`, with its value."""
     for name, value in config.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and key != "environment.path_map":

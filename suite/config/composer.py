@@ -26,36 +26,36 @@ from workloads.api.yaml_files import read_yaml
 
 @dataclass(frozen=True)
 class _Files:
-    """What Hydra composed from files."""
+    """Configuration that Hydra composed from files."""
 
     config: DictConfig
     hydra: DictConfig
-    """Hydra's own settings."""
+    """Settings of Hydra."""
 
 
 class Composer:
     """Composes the jobs of one command.
 
-    `hydra.compose` takes 70 ms, most of it for files. It is called once for each choice of files. The values of a job are set
-    in a copy of that configuration with `OmegaConf.update`, which Hydra uses for them too.
+    `hydra.compose` takes 70 ms and spends most of that time reading files. It is called once for each choice of files. The
+    values of a job are set in a copy of that configuration with `OmegaConf.update`, which Hydra uses for them too.
     """
 
     def __init__(self) -> None:
         self._composed: dict[tuple[str, ...], _Files] = {}
 
-    def compose(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, Any]:
+    def compose(self, override_list: Sequence[str], workloads: Sequence[str]) -> dict[str, Any]:
         """Return the configuration of a job, with interpolations resolved.
 
         Args:
-            words: Overrides of the job, one value each.
+            override_list: Overrides of the job, each with a single value.
             workloads: Workloads of the whole command. Their options are keys of the configuration.
 
         Raises:
             ValueError: A file has a mistake.
             HydraException, OmegaConfBaseException: The files do not fit together, or a value does not fit its key.
         """
-        config = copy.deepcopy(self._composed_files(words, workloads).config)
-        for text in words:
+        config = copy.deepcopy(self._composed_files(override_list, workloads).config)
+        for text in override_list:
             override = overrides.parse(text)
             key = override.key_or_group
             if not _chooses_file(text) and key.partition(".")[0] != "hydra":
@@ -64,39 +64,39 @@ class Composer:
         assert isinstance(plain, dict)
         return {str(key): value for key, value in plain.items()}
 
-    def sweep_params(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, str]:
+    def sweep_params(self, override_list: Sequence[str], workloads: Sequence[str]) -> dict[str, str]:
         """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as `{"seed": "1,2"}`."""
-        params = self._composed_files(words, workloads).hydra.sweeper.params
+        params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
 
-    def configure_logging(self, words: Sequence[str], workloads: Sequence[str]) -> None:
-        """Show messages for debugging if `hydra.verbose` asks for them: a Boolean, or the name or the names of loggers."""
-        settings = self._composed_files(words, workloads).hydra
+    def configure_logging(self, override_list: Sequence[str], workloads: Sequence[str]) -> None:
+        """Show debug messages if `hydra.verbose` is set. Its value is a boolean, or a name or a list of names of loggers."""
+        settings = self._composed_files(override_list, workloads).hydra
         if settings.verbose:
             configure_log(settings.hydra_logging, settings.verbose)
 
-    def _composed_files(self, words: Sequence[str], workloads: Sequence[str]) -> _Files:
-        """Return what the chosen files contain, before `${…}` is replaced."""
-        choices = [text for text in words if _chooses_file(text) or text.startswith("hydra.")]
+    def _composed_files(self, override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
+        """Return the configuration of the chosen files, before `${…}` is replaced."""
+        choices = [text for text in override_list if _chooses_file(text) or text.startswith("hydra.")]
         key = (*workloads, "", *choices)
         if key not in self._composed:
             self._composed[key] = _compose(choices, workloads)
         return self._composed[key]
 
 
-def print_by_hydra(argv: Sequence[str], words: Sequence[str], workloads: Sequence[str]) -> None:
-    """Let Hydra print what one of its flags asks for, such as `--info`, `--hydra-help`, or `--cfg hydra`.
+def print_by_hydra(argv: Sequence[str], override_list: Sequence[str], workloads: Sequence[str]) -> None:
+    """Run Hydra with a flag for which it prints and exits, such as `--info`, `--hydra-help`, or `--cfg hydra`.
 
     Args:
         argv: The flags.
-        words: Overrides, for the choice of files and the values.
+        override_list: Overrides, which choose files and set values.
         workloads: Workloads of the command.
     """
     store_schema(workloads)
     main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_never_called)
     needs_files = "--hydra-help" not in argv
     earlier = sys.argv
-    sys.argv = [earlier[0], *argv, *(_for_hydra(text) for text in words if needs_files)]
+    sys.argv = [earlier[0], *argv, *(_for_hydra(text) for text in override_list if needs_files)]
     try:
         main()
     finally:
@@ -104,7 +104,7 @@ def print_by_hydra(argv: Sequence[str], words: Sequence[str], workloads: Sequenc
 
 
 def store_schema(workloads: Sequence[str]) -> None:
-    """Store in Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
+    """Store the schema in Hydra, and the workloads and frameworks of installed packages that have no file below conf/."""
     without_file = [
         (group, name)
         for group, points in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS))
@@ -114,39 +114,39 @@ def store_schema(workloads: Sequence[str]) -> None:
     _store(tuple(_options(name) for name in workloads), nodes)
 
 
-def _compose(words: Sequence[str], workloads: Sequence[str]) -> _Files:
-    """Return what Hydra composes from the files, before `${…}` is replaced."""
+def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
+    """Compose the files with Hydra, and return the result before `${…}` is replaced."""
     store_schema(workloads)
-    chosen = dict(text.lstrip("+").partition("=")[::2] for text in words)
+    chosen = dict(text.lstrip("+").partition("=")[::2] for text in override_list)
     check_files({**_default_choices(), **chosen})
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", [_for_hydra(text) for text in words], return_hydra_config=True)
+        config = hydra.compose("config", [_for_hydra(text) for text in override_list], return_hydra_config=True)
     OmegaConf.set_struct(config, False)
     hydra_settings = config.pop("hydra")
     return _Files(config, hydra_settings)
 
 
 def _default_choices() -> dict[str, str]:
-    """Return the choice of each group that conf/config.yaml makes."""
+    """Return the default choice of each group in conf/config.yaml."""
     entries = read_yaml(CONF / "config.yaml")["defaults"]
     return {group: choice for entry in entries if isinstance(entry, dict) for group, choice in entry.items()}
 
 
 def _chooses_file(text: str) -> bool:
-    """Check whether an override chooses a file, and sets no value."""
+    """Check whether an override chooses a file instead of setting a value."""
     key = overrides.parse(text).key_or_group
     return key in FILE_GROUPS or "/" in key
 
 
 def _for_hydra(text: str) -> str:
-    """Return an override as Hydra needs it: keys that the schema does not have are added."""
+    """Return an override in the form that Hydra needs. Keys that are not in the schema get the prefix `+` or `++`."""
     if text.startswith("experiment="):
         return f"+{text}"
     return f"++{text}" if text.startswith("workload.target.") else text
 
 
 def _never_called(config: DictConfig) -> None:
-    """Stand in for the program. Hydra calls it only without one of the flags that print."""
+    """Replace the main function of a Hydra program. Hydra never calls it, because the flags make Hydra print and exit."""
     raise AssertionError(config)
 
 
@@ -154,13 +154,14 @@ def _options(workload: str) -> type:
     return registry.load_workload(workload).Options
 
 
-@functools.lru_cache(maxsize=1)  # Hydra keeps what was stored last
+@functools.lru_cache(maxsize=1)  # Hydra keeps only the last stored schema
 def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
     """Store RunConfig, extended by the keys of the workloads' options outside `workload`, and `nodes`.
 
     Args:
-        kinds: `Options` of the workloads of the command. With one workload its defaults are stored, with several null.
-        nodes: Group, name, and for a workload its `Options`.
+        kinds: `Options` of the workloads of the command. With a single workload its defaults are stored. With several
+            workloads null is stored.
+        nodes: Group, name, and the `Options` of a workload or None.
     """
     schema: DictConfig = OmegaConf.structured(RunConfig)
     for kind in kinds:
@@ -175,7 +176,7 @@ def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], .
 
 
 def _defaults(options: type | None) -> dict[str, Any]:
-    """Return `workload.*` of a workload without a file."""
+    """Return the default values of `workload.*` for a workload without a file below conf/."""
     if options is None:
         return {}
     values = untyped(options)

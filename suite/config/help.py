@@ -1,4 +1,4 @@
-"""`run_suite.py --help`: every key with what it means, from the dataclasses that define it."""
+"""Text of `run_suite.py --help`. The keys and their descriptions come from the dataclasses that define them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ HEAD = """Train workloads to a quality target and log it.
 
     python run_suite.py workload=ncf profile=demo                    one run, no data set, no GPU
     python run_suite.py workload=ncf gpus=8                          one run on 8 devices
-    python run_suite.py -m workload=ncf profile=demo gpus=1,2        a sweep; a table at its end
+    python run_suite.py -m workload=ncf profile=demo gpus=1,2        a sweep, with a table at the end
     python run_suite.py workload=ncf --cfg job                       print the settings and stop
-    python run_suite.py workload=ncf profile=demo --help             this, with the keys and defaults of NCF's demo
+    python run_suite.py workload=ncf profile=demo --help             this help, with the keys and defaults of NCF's demo
     python run_suite.py study=batch_size study.size=ci               an experiment: its jobs, its table, its figure
 """
 
 
-def help_text(words: Mapping[str, Sequence[str]]) -> str:
-    """What can be chosen, then what can be set. `words`: key to the values that stand on the command line beside `--help`."""
+def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
+    """Return the help text: the groups with their choices, then the keys.
+
+    Args:
+        overrides: Key to its values on the command line.
+    """
     lines = [HEAD, "Choose (default in brackets):"]
     defaults = {
         "framework": "pytorch",
@@ -37,24 +41,33 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
     for group in GROUPS:
         default = f" [{defaults[group]}]" if group in defaults else ""
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
-    lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
+    lines += ["", "Studies (study=NAME, small version: study.size=ci, table and figure: suite report FOLDER):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
     of_suite = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
     lines += ["", "Set (default in brackets):", *of_suite]
-    for name in words.get("workload", ()):
+    for name in overrides.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
-            profile, framework = (words.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
-            lines += ["", *_workload_keys(name, profile, framework, words.get("workload.hyperparameter_set", ("",))[0])]
-    if "workload" not in words:
+            profile, framework = (overrides.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
+            lines += [
+                "",
+                *_workload_keys(name, profile, framework, overrides.get("workload.hyperparameter_set", ("",))[0]),
+            ]
+    if "workload" not in overrides:
         groups = ", ".join(f"{group}.*" for group in ("workload", *OPTION_GROUPS))
-        lines += ["", f"The keys of a workload ({groups}): workload=NAME --help"]
+        lines += ["", f"For the keys of a workload ({groups}), add: workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])
 
 
 def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> list[str]:
-    """The keys of one workload, with the values that a profile, or the typed set, gives them, its frameworks and sets.
+    """Return the lines about a workload: its keys with their values, its frameworks, and its hyperparameter sets.
 
-    No framework has keys of its own: `framework=NAME` is all that there is of `framework.*`.
+    No framework has separate keys. The only keys of `framework.*` are those of the suite.
+
+    Args:
+        name: Name of the workload.
+        profile: Profile, which sets the values of the keys.
+        framework: Framework, for its default hyperparameter set.
+        typed_set: Hyperparameter set of the command line. Empty: the default set.
     """
     kind = registry.load_workload(name)
     try:
@@ -69,39 +82,44 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
     values = {key: item.value for key, item in chosen.items()} if chosen is not None else {}
     targets = ", ".join(f"{metric} {value:g}" for metric, value in defaults.targets.items())
     values |= {"dataset": defaults.dataset, "hyperparameter_set": chosen_name, "target": targets}
-    lines = [f"Of workload={name}, with the values of profile={profile}:"]
+    lines = [f"Set for workload={name} (value with profile={profile} in brackets):"]
     for key, item in workload_keys(name).items():
         if key != "workload.name":
             lines.append(_line(key, item, values.get(item.name)))
     batch, unit = values.get("batch_size_global"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
-    frameworks = [one for framework, one in known().items() if framework in registry.frameworks_of(name)]
+    frameworks = [
+        framework_kind for framework, framework_kind in known().items() if framework in registry.frameworks_of(name)
+    ]
     offered = [f"{framework.name} ({', '.join(framework.precisions_of(kind))})" for framework in frameworks]
-    lines += ["  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
+    lines += ["  framework=".ljust(36) + f"{', '.join(offered)} (precisions in brackets)"]
     if chosen is not None:
         lines += ["", f"Hyperparameter set {chosen_name}, with sources:"]
         lines += [f"  {key} {shown(item.value)}".ljust(36) + item.source for key, item in chosen.items()]
-        lines += ["", f"Sets of workload={name} (workload.hyperparameter_set=NAME; your own: docs/hyperparameters.md):"]
+        lines += [
+            "",
+            f"Sets of workload={name} (workload.hyperparameter_set=NAME, to add a set: docs/hyperparameters.md):",
+        ]
         lines += [f"  {each}".ljust(36) + sets[each].sentence for each in sets]
     return lines
 
 
 def _variables() -> list[str]:
-    """The variables that act, with their values here."""
+    """Return the lines about environment variables, with their current values."""
     rows = {
-        "SUITE_LOG_DIR": f"what runs write [{log_root()}]",
+        "SUITE_LOG_DIR": f"output of runs [{log_root()}]",
         "SUITE_DATA_DIR": f"prepared data sets [{data_root()}]",
         "SUITE_ENV_DIR": f"framework environments [{env_root()}]",
-        "SUITE_MINIMUM_DISK_MB": "free disk below which no run starts [200]",
+        "SUITE_MINIMUM_DISK_MB": "free disk space in MB that a run needs to start [200]",
         "CUDA_VISIBLE_DEVICES": "GPUs that a run may use [all]",
     }
-    return ["Environment variables (what acts now in brackets):", *(f"  {k}".ljust(36) + v for k, v in rows.items())]
+    return ["Environment variables (current value in brackets):", *(f"  {k}".ljust(36) + v for k, v in rows.items())]
 
 
 def _line(key: str, item: Field[Any], default: object = None) -> str:
-    """One key; `default` in place of the field's own."""
+    """Return the line of a key. `default` replaces the default value of its field, unless it is None or empty."""
     allowed = " | ".join(choices(key, item) if key in GROWING else item.metadata.get("choices", ()))
-    own = "" if callable(item.default_factory) else item.default
-    value = own if default in (None, "") else default
+    field_default = "" if callable(item.default_factory) else item.default
+    value = field_default if default in (None, "") else default
     shown = "" if value == "" else f" [{value}]"
     return f"  {key}=".ljust(36) + f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"

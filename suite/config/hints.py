@@ -1,6 +1,6 @@
-"""Next steps for words that other programs understand: `amp=true`, `workload=all`, `seed=0..3`, `dry-run`.
+"""Next steps for arguments that other programs accept: `amp=true`, `workload=all`, `seed=0..3`, `dry-run`.
 
-The words are read as they were typed, before Hydra parses them.
+The arguments are checked before Hydra parses them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FLAGS_WITH_VALUE = ("-c", "--cfg", "-p", "--package", "-cd", "--config-dir")
 _TRUE, _FALSE = ("true", "1", "yes", "on", "y"), ("false", "0", "no", "off", "n", "none", "null")
 _ALL = ("all", "*", "every", "any", "each")
 _LONGEST_LIST = 8
-"""Values of a range that are written out; more are written as range(…)."""
+"""Largest number of values of a range that a message lists. A longer range is written as range(…)."""
 _OUTPUT = "set output={}"
 _RESUME = "set output=FOLDER resume=true, with the folder of the runs to resume"
 _DATA = "set SUITE_DATA_DIR in the shell to the folder of prepared data sets, or workload.dataset=NAME"
@@ -28,7 +28,7 @@ _PRECISIONS = {
     **dict.fromkeys(("fp32", "32", "full", "single", "float", "float32", "32-true"), "fp32"),
     **dict.fromkeys(("tf32", "tensorfloat32"), "tf32"),
 }
-"""What other programs call a precision, to its name here."""
+"""Name of a precision in common frameworks, to its name in the suite."""
 _MIXED = ("amp", "mixed", "mixed_precision", "automatic_mixed_precision", "autocast", "use_amp")
 KEYS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -50,7 +50,7 @@ KEYS: Mapping[str, str] = {
         ),
         _OUTPUT,
     ),
-    **dict.fromkeys(("checkpoint_dir", "ckpt_dir"), "checkpoints lie in the folder of their run: set output={}"),
+    **dict.fromkeys(("checkpoint_dir", "ckpt_dir"), "checkpoints are stored in the folder of their run: set output={}"),
     **dict.fromkeys(("datadir", "data_path", "data_root", "dataset_dir", "dataset_path"), _DATA),
     **dict.fromkeys(("random_seed", "manual_seed", "rng_seed"), "set seed={}"),
     **dict.fromkeys(("num_runs", "n_runs", "nruns", "repeat", "repeats", "repetitions", "trials"), "set runs={}"),
@@ -59,7 +59,7 @@ KEYS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("model", "task", "benchmark", "network"), "set workload={}"),
     **dict.fromkeys(("env", "venv"), "set environment={}"),
-    **dict.fromkeys(("division", "closed"), "the division follows from the settings; set dry_run=true to see it"),
+    **dict.fromkeys(("division", "closed"), "the settings determine the division. Set dry_run=true to print it"),
     "launcher": "set launch={}",
     "cores": "set cpu.cores_per_device={}",
     "price": "set system.price_per_device_hour={}",
@@ -68,7 +68,7 @@ KEYS: Mapping[str, str] = {
     "multirun": "add -m",
     "sweep": "add -m",
 }
-"""Keys of other programs, to the next step with the value in place of `{}`."""
+"""Key that other programs have, to the next step with the value in place of `{}`."""
 _BARE = {
     "dryrun": "set dry_run=true",
     "dry": "set dry_run=true",
@@ -83,14 +83,14 @@ _BARE = {
     "amp": "set precision=fp16 or precision=bf16",
     "async": "set update=async",
 }
-"""Words without a value, to the next step."""
+"""Argument without a value, to the next step."""
 
 
 def next_step(argument: str, following: str = "") -> str:
-    """Return what to set in place of a flag, a word or a key of another program; empty if the suite has no hint for it.
+    """Return the next step for a flag, word, or key that the suite does not have, or an empty string if there is no hint.
 
     Args:
-        argument: One word of the command line, `key=value`, `word` or `--flag`.
+        argument: A word of the command line, `key=value`, `word` or `--flag`.
         following: The word after it, which may be the value of a flag.
     """
     if argument.startswith("-"):
@@ -102,20 +102,20 @@ def next_step(argument: str, following: str = "") -> str:
 
 
 def next_step_for_value(argument: str) -> str:
-    """Return the allowed values and what to set for a value of another program; empty if the suite has no hint for it.
+    """Return the allowed values and the next step for a value that is not allowed, or an empty string if there is no hint.
 
-    A name that a file or a package brings is not such a value, so the user's folders must have been searched.
+    Files and packages may add values, so the user's folders must be searched before.
     """
     key, _, value = argument.partition("=")
     value = value.strip("'\"")
     step = _step_for_value(key, value)
     if step and (allowed := _allowed_text(SHORT.get(key, key))):
-        return f"allowed: {allowed}; {step}"
+        return f"allowed: {allowed}. {_sentence(step)}"
     return step
 
 
 def _allowed_text(key: str) -> str:
-    """Return the allowed values of a key as a list for a message; empty if the step of the key names them."""
+    """Return the allowed values of a key for a message, or an empty string if they are not a list."""
     item = suite_keys().get(key)
     return FORMS.get(key) or ", ".join(choices(key, item) if item is not None or key in GROUPS else ())
 
@@ -128,13 +128,13 @@ def _step_for_flag(flag: str, following: str) -> str:
         value = following if following and "=" not in following and not following.startswith("-") else "true"
     key = _normalized(name)
     if key in suite_keys():
-        return f"settings have no dashes; set {key}={value}"
+        return f"settings have no dashes. Set {key}={value}"
     return _step_for_key(key, value) or _unknown(ELSEWHERE.get(key, ""), value)
 
 
 def _unknown(templates: str, value: str) -> str:
     settings = [template.format(value) for template in templates.split()]
-    return f"there is no such key; set {' or '.join(settings)}" if settings else ""
+    return f"unknown key. Set {' or '.join(settings)}" if settings else ""
 
 
 def _step_for_bare_word(word: str) -> str:
@@ -149,9 +149,14 @@ def _step_for_bare_word(word: str) -> str:
 def _step_for_key(key: str, value: str) -> str:
     name = _normalized(key)
     if name in suite_keys() or "." in name:
-        return f"there is no such key; set {name}={value}" if name != key and "." not in name else ""
+        return f"unknown key. Set {name}={value}" if name != key and "." not in name else ""
     step = _step_for_other_key(name, value)
-    return f"there is no such key; {step}" if step else ""
+    return f"unknown key. {_sentence(step)}" if step else ""
+
+
+def _sentence(step: str) -> str:
+    """Return a step with a capital first letter."""
+    return step[:1].upper() + step[1:]
 
 
 def _step_for_other_key(name: str, value: str) -> str:
@@ -209,12 +214,12 @@ def _step_for_value(key: str, value: str) -> str:
     if is_integer or full_key == "runs":
         listed = _list_of_integers(value)
         if listed:
-            return f"one integer is needed; for several values, add -m and set {key}={listed}"
+            return f"expected a single integer. For several values, add -m and set {key}={listed}"
     return ""
 
 
 def _list_of_integers(text: str) -> str:
-    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`; empty for other text."""
+    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`, or an empty string for a different form."""
     span = re.fullmatch(r"(\d{1,9})(?:\.{2,3}|-|:)(\d{1,9})", text)
     if span:
         first, last = int(span[1]), int(span[2])
@@ -231,7 +236,7 @@ def _list_of_integers(text: str) -> str:
 
 
 def _checkpoint(text: str) -> str:
-    """Return the value of `checkpoint.when` that another spelling means; empty for a value that has no such meaning."""
+    """Return the value of `checkpoint.when` for a different spelling, or an empty string if the meaning is not clear."""
     if text in _FALSE:
         return "off"
     match = re.fullmatch(r"(?:every[:_ ]?)?(\d{1,6}) ?(e|ep|epochs?|m|min|mins|minutes?|h|hours?)?", text)
@@ -240,8 +245,8 @@ def _checkpoint(text: str) -> str:
         if unit.startswith("h"):
             return f"every:{60 * number}min"
         return f"every:{number}min" if unit.startswith("m") else f"every:{number}"
-    words = (*_TRUE, "epoch", "epochs", "every", "every_epoch", "every:epoch", "each", "always", "all", "auto")
-    return "every:1" if text in words else ""
+    synonyms = (*_TRUE, "epoch", "epochs", "every", "every_epoch", "every:epoch", "each", "always", "all", "auto")
+    return "every:1" if text in synonyms else ""
 
 
 def _step_for_checkpoint(value: str) -> str:
@@ -264,19 +269,22 @@ def _step_for_gpus(value: str) -> str:
     if value.lower() in ("all", "auto", "max", "any", "*", "-1"):
         try:
             found = len(devices.gpus())
-        except ValueError:  # a GPU that does not answer: planning reports it
+        except ValueError:  # a GPU does not answer, which planning reports
             return ""
         if found:
-            return f"at least 1 is needed; for all GPUs of this machine, set gpus={found}"
+            return f"expected at least 1. For all GPUs of this machine, set gpus={found}"
         cores = len(devices.cpu_cores())
-        return f"at least 1 is needed; this machine shows no GPU, so for its CPU cores set device=cpu gpus={cores}"
+        return f"expected at least 1. This machine has no visible GPU. For its CPU cores, set device=cpu gpus={cores}"
     if value.lower() in ("0", "none", "cpu", "false"):
-        return "at least 1 is needed; to train on CPU cores, set device=cpu gpus=1"
+        return "expected at least 1. To train on CPU cores, set device=cpu gpus=1"
     numbers = value.strip("[]").split(",")
     is_device_list = value.startswith("[") or numbers[0] == "0"
     if is_device_list and len(numbers) > 1 and all(number.strip().isdecimal() for number in numbers):
         visible = ",".join(number.strip() for number in numbers)
-        return f"gpus counts devices; to choose them, set CUDA_VISIBLE_DEVICES={visible} in the shell and gpus={len(numbers)}"
+        return (
+            f"expected the number of devices. To choose devices, set CUDA_VISIBLE_DEVICES={visible} in the shell "
+            f"and gpus={len(numbers)}"
+        )
     return ""
 
 
@@ -284,8 +292,8 @@ def _step_for_nodes(value: str) -> str:
     if value.lower() not in ("all", "auto", "max", "any", "*", "-1"):
         return ""
     return (
-        "a number of machines is needed; set nodes=N launch.hosts=[a,b] with N machines, "
-        "or inside a SLURM allocation nodes=$SLURM_NNODES"
+        "expected the number of machines. Set nodes=N launch.hosts=[a,b] with N machines, "
+        "or nodes=$SLURM_NNODES inside a SLURM allocation"
     )
 
 
@@ -310,7 +318,7 @@ def _step_for_batch(value: str) -> str:
 
 def _step_for_resume(value: str) -> str:
     if value.lower() in ("", *_TRUE, *_FALSE) or "," in value:
-        return ""  # the step for every boolean
+        return ""  # _step_for_value handles booleans
     folder = value if value.lower() not in ("last", "latest", "auto", "must", "allow") else "FOLDER"
     return f"set output={folder} resume=true"
 
@@ -324,7 +332,7 @@ def _step_for_device(value: str) -> str:
 
 def _step_for_runs(value: str) -> str:
     if value.lower() in (*_ALL, "max", "mlperf"):
-        return "set runs=official for the number that the rules ask for, or runs=N"
+        return "set runs=official for the number that the rules require, or runs=N"
     times = re.fullmatch(r"(\d+) ?(?:x|times|runs)", value.lower())
     return f"set runs={int(times[1])}" if times and int(times[1]) else ""
 
@@ -343,7 +351,7 @@ def _step_for_profile(value: str) -> str:
 
 def _step_for_seed(value: str) -> str:
     if value.lower() in ("random", "auto", "any", "rand", "-1"):
-        return "leave seed out: each run then draws a new one"
+        return "leave seed out. Each run then draws a new seed"
     return ""
 
 
@@ -357,7 +365,7 @@ FORMS: Mapping[str, str] = {
     "batch": "set, global:N, per_device:N",
     "runs": "official, N",
 }
-"""Key to its allowed values, of keys whose values have a form."""
+"""Key to the allowed forms of its values."""
 _STEPS: Mapping[str, Callable[[str], str]] = {
     "checkpoint.when": _step_for_checkpoint,
     "precision": _step_for_precision,
@@ -373,10 +381,10 @@ _STEPS: Mapping[str, Callable[[str], str]] = {
     "seed": _step_for_seed,
     "data": _step_for_data,
 }
-"""Key to the function that returns the next step for a value of it."""
+"""Key to the function that returns the next step for a value."""
 
 
 def _normalized(key: str) -> str:
-    """Return a key as the suite spells keys: `batch-size` as `batch_size`."""
+    """Return a key in the spelling of the suite, such as `batch_size` for `batch-size`."""
     name = key.replace("-", "_")
     return name if name in GROUPS or name in suite_keys() else name.lower()

@@ -1,4 +1,4 @@
-"""Every key that can be typed, with its field: what checking, help and tab completion share."""
+"""All keys of the command line with their fields. Checks, help, and tab completion use them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
     "launch.by": lambda: registry.names(registry.LAUNCHERS),
     "rules": lambda: sorted(rounds.files()),
 }
-"""Keys to further choices, which packages and files bring."""
+"""Key to a function that returns additional choices, which packages and files provide."""
 SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind", "checkpoint": "checkpoint.when"}
-"""Groups that may be typed with the value of one of their keys."""
+"""Group that may be set directly, to the key that is then set: `timing=steps` sets `timing.each=steps`."""
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
     **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
@@ -37,7 +37,7 @@ ELSEWHERE = {
     **dict.fromkeys(("num_workers", "workers", "threads"), "data.threads={} cpu.threads_per_device={}"),
     "dtype": "precision={}",
 }
-"""What other programs call a setting, to what is typed here."""
+"""Name of a setting in other programs, to overrides of the suite with the value in place of `{}`."""
 SYNONYMS = {
     **dict.fromkeys(("gpu", "nvidia"), "cuda"),
     **dict.fromkeys(("half", "float16"), "fp16"),
@@ -48,11 +48,11 @@ SYNONYMS = {
     "torch": "pytorch",
     "singularity": "apptainer",
 }
-"""What other programs call a value."""
+"""Name of a value in common frameworks, to its name in the suite."""
 
 
 def group_choices(group: str) -> list[str]:
-    """What `group=` may be: files, and what installed packages bring."""
+    """Return the choices of a group: its files, and the entry points of installed packages."""
     if group == "study":
         return study_names()
     entry_points = {"workload": registry.WORKLOADS, "framework": registry.FRAMEWORKS}
@@ -60,7 +60,14 @@ def group_choices(group: str) -> list[str]:
 
 
 def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
-    """The keys that every workload has, but for those that choose a file: `gpus`, `cpu.cores_per_device`, …"""
+    """Return the keys that every workload has, such as `gpus` and `cpu.cores_per_device`, with their fields.
+
+    Keys that choose a file are excluded.
+
+    Args:
+        kind: Dataclass of the keys.
+        prefix: Prefix of the keys, such as `cpu.`.
+    """
     keys: dict[str, Field[Any]] = {}
     for name, item in known_fields(kind).items():
         below = subgroup(item)
@@ -72,12 +79,18 @@ def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]
 
 
 def workload_keys(workload: str) -> dict[str, Field[Any]]:
-    """`workload.learning_rate`, `data.decode`, … of one workload."""
+    """Return the keys of a workload, such as `workload.learning_rate` and `data.decode`, with their fields."""
     return option_keys(registry.load_workload(workload).Options)
 
 
 def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
-    """The values that a key may have, where they are a list: for tab completion and `glob(…)`."""
+    """Return the allowed values of a key for tab completion and `glob(…)`, or an empty list if they are not a list.
+
+    Args:
+        key: Full key, such as `precision`.
+        item: Field of the key. None: it has no field.
+        workload: Name of the workload. Its hyperparameter sets are values of `workload.hyperparameter_set`.
+    """
     if key in (*GROUPS, "study"):
         return group_choices(key)
     if key == "study.size":
@@ -93,7 +106,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
 
 
 def metrics(workload: str) -> list[str]:
-    """The metrics that a workload has targets for, in any profile."""
+    """Return the metrics for which a workload has a target in any profile."""
     kind, names = registry.load_workload(workload), dict[str, None]()
     for profile in ("reference", "demo", "synthetic"):
         try:
@@ -103,17 +116,29 @@ def metrics(workload: str) -> list[str]:
     return list(names)
 
 
-def meant(key: str, value: object, known: Iterable[str]) -> str:
-    """`; did you mean workload.learning_rate=0.1?` for a key that there is not, or an empty text."""
-    known = [name for name in known if not name.endswith(".name")]
+def meant(key: str, value: object, available: Iterable[str]) -> str:
+    """Return ` (did you mean workload.learning_rate=0.1?)` for an unknown key, or an empty string.
+
+    Args:
+        key: The unknown key.
+        value: Its value, for the suggested override.
+        available: Keys that exist.
+    """
+    available = [name for name in available if not name.endswith(".name")]
     last = key.rpartition(".")[2].lower().replace("-", "_")
-    words = [word.format(value or "N") for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in known]
-    if not words:
+    suggestions = [
+        word.format(value or "N") for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in available
+    ]
+    if not suggestions:
         group = f"{key.rpartition('.')[0]}."
-        near = {name.rpartition(".")[2]: name for name in reversed(known) if name.startswith(group) and group != "."}
-        all_names = {name.rpartition(".")[2]: name for name in reversed(known)}
-        same = [name for name in known if name.rpartition(".")[2] == last]
-        close = difflib.get_close_matches(last, near, n=1, cutoff=0.6)
+        in_group = {
+            name.rpartition(".")[2]: name for name in reversed(available) if name.startswith(group) and group != "."
+        }
+        all_names = {name.rpartition(".")[2]: name for name in reversed(available)}
+        same = [name for name in available if name.rpartition(".")[2] == last]
+        close = difflib.get_close_matches(last, in_group, n=1, cutoff=0.6)
         far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if "." not in key else []
-        words = [f"{name}={value}" for name in same[:2] or [*(near[n] for n in close), *(all_names[n] for n in far)]]
-    return f"; did you mean {' or '.join(words)}?" if words else ""
+        suggestions = [
+            f"{name}={value}" for name in same[:2] or [*(in_group[n] for n in close), *(all_names[n] for n in far)]
+        ]
+    return f" (did you mean {' or '.join(suggestions)}?)" if suggestions else ""

@@ -1,4 +1,4 @@
-"""Checks the command line before Hydra sees it, so that a mistake gets one line instead of Hydra's own errors."""
+"""Checks the command line before Hydra parses it, so that each mistake has a message of a single line."""
 
 from __future__ import annotations
 
@@ -21,31 +21,35 @@ from suite.config import hints, keys
 from suite.config.keys import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
 from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
-_SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
-_FOLDER = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
-_TRACKERS = "logs are files alone; suite export brings them into a tracker (docs/trackers.md); leave it out"
+_SWEEPS = "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values (docs/hydra.md)"
+_FOLDER = "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
+_TRACKERS = (
+    "runs write log files only. Leave this key out, and send the logs to a tracker with suite export (docs/trackers.md)"
+)
 NOT_OFFERED = {
-    "framework.kvstore": "MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be faster on "
-    "real networks: docs/several_machines.md); leave it out",
+    "framework.kvstore": "MXNet's processes always exchange gradients through a dist_sync store (Horovod would be faster on "
+    "real networks: docs/several_machines.md). Leave this key out",
     **dict.fromkeys(("wandb", "mlflow", "tensorboard", "logger"), _TRACKERS),
     **dict.fromkeys(
         ("data_dir", "data.dir", "data.path"),
         "set SUITE_DATA_DIR to the folder of prepared data sets (docs/getting_started.md)",
     ),
-    "log_dir": "type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR",
+    "log_dir": "set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR",
     **dict.fromkeys(("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"), _FOLDER),
     "hydra.job.chdir": _FOLDER,
     **dict.fromkeys(("hydra/sweeper", "hydra.sweeper"), _SWEEPS),
-    **dict.fromkeys(("hydra/launcher", "hydra.launcher"), "type launch=slurm or launch=ssh for other machines"),
-    "hydra.mode": "type -m for a sweep",
+    **dict.fromkeys(
+        ("hydra/launcher", "hydra.launcher"), "set launch=slurm or launch=ssh to run on different machines"
+    ),
+    "hydra.mode": "add -m for a sweep",
 }
-"""Keys that one may look for, and what there is instead."""
+"""Key that the suite does not have, to its replacement."""
 _SWEEPER_PARAMS = "hydra.sweeper.params"
-"""Mapping of Hydra's sweeper: key to the values of a sweep, as text."""
+"""Setting of Hydra's sweeper: a mapping of keys to the values of a sweep, as strings."""
 _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
-"""What the optimizer of a hyperparameter set is called, here and elsewhere."""
+"""Names of the optimizer in common frameworks and here, to its name in hyperparameter sets."""
 _MAX_SUGGESTED = 10**9
-"""Highest limit that is suggested."""
+"""Highest value of `sweep.limit` that a message suggests."""
 _PATHS = ("output", "backbone.weights", "launch.hostfile", "launch.kubernetes.data", "launch.kubernetes.logs")
 _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selector")
 
@@ -53,8 +57,8 @@ _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selecto
 def in_full(argument: str) -> str:
     """Return an override with its full key and quoted values: `timing=steps` becomes `timing.each=steps`.
 
-    Quoted are paths, and every item of `plugins=[PATH,…]` and of the lists of `launch.*`, because Hydra's grammar does not
-    allow spaces at the ends, commas, brackets, or non-ASCII letters in values without quotes.
+    Paths are quoted, and so is every item of `plugins=[PATH,…]` and of the lists of `launch.*`. Hydra's grammar does not allow
+    commas, brackets, non-ASCII letters, or leading and trailing spaces in values without quotes.
     """
     key, _, value = argument.partition("=")
     key = key.lstrip("+") if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
@@ -82,7 +86,11 @@ def experiment_or_study(argument: str) -> str:
 
 
 def sweeper_params(argument: str) -> list[str]:
-    """Return `hydra.sweeper.params.KEY=VALUES` as `KEY=VALUES`, and `hydra.sweeper.params={KEY: VALUES}` likewise."""
+    """Convert `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}` to `KEY=VALUES`.
+
+    Raises:
+        ValueError: The value of `hydra.sweeper.params` is not a mapping.
+    """
     key, equals, value = argument.lstrip("+").partition("=")
     if not equals or not f"{key}.".startswith(f"{_SWEEPER_PARAMS}."):
         return [argument]
@@ -106,30 +114,33 @@ def _quote(text: str) -> str:
 
 
 def check_form(arguments: Sequence[str]) -> None:
-    """Raise ValueError, with the next step, for a word that cannot be a setting.
+    """Check that every argument may be a flag or a setting of the suite.
 
-    Such a word is written like a flag (`--gpus 2`), contains a line end, or is the setting of another program (`amp=true`).
+    Raises:
+        ValueError: A setting has leading dashes (`--gpus 2`), contains a line end, or belongs to a different program
+            (`amp=true`). The message contains the next step.
     """
     for before, argument, following in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
         if any((character < " " and character != "\t") or character == "\x7f" for character in argument):
             raise ValueError(
-                f"{ascii(argument)[1:-1][:80]}: line ends and control characters are in no setting; leave them out"
+                f"{ascii(argument)[1:-1][:80]}: line ends and control characters are not allowed. Leave them out"
             )
         key, equals, value = argument.lstrip("-").partition("=")
         fields = known_fields(RunConfig)
         if argument.startswith("-") and key.partition(".")[0] in fields:
             default = "true" if key in fields and kind_of(fields[key]) == "bool" else "VALUE"
-            typed = value if equals else following if following and "=" not in following else default
-            raise ValueError(f"{argument}: settings are typed without dashes; type {key}={typed}")
+            setting = value if equals else following if following and "=" not in following else default
+            raise ValueError(f"{argument}: settings have no dashes. Set {key}={setting}")
         step = "" if before in hints.FLAGS_WITH_VALUE else hints.next_step(argument, following)
         if step:
             raise ValueError(f"{argument}: {step}")
 
 
 def check_values(arguments: Sequence[str]) -> None:
-    """Raise ValueError, with the next step, for a value of another program (`checkpoint=5`).
+    """Check that no value belongs to a different program (`checkpoint=5`). The user's folders must be searched before.
 
-    The user's folders must have been searched before.
+    Raises:
+        ValueError: There is such a value. The message contains the next step.
     """
     for argument in arguments:
         step = hints.next_step_for_value(argument)
@@ -137,9 +148,13 @@ def check_values(arguments: Sequence[str]) -> None:
             raise ValueError(f"{argument}: {step}")
 
 
-@functools.cache  # each word is looked at again for every question about it
+@functools.cache  # several checks parse the same argument
 def parse(argument: str) -> Override:
-    """Hydra's parser. Raises ValueError, with what to type, for what is no override."""
+    """Parse an override with Hydra.
+
+    Raises:
+        ValueError: The argument is not an override. The message contains the next step.
+    """
     try:
         return OverridesParser.create().parse_override(argument)
     except HydraException:
@@ -147,84 +162,116 @@ def parse(argument: str) -> Override:
         items = [item for item in value.split(",") if item.strip()]
         if re.fullmatch(r"[\w.-]+", argument):
             meant = next((f"{group}={argument}" for group in GROUPS if argument in group_choices(group)), "")
-            do = f"type {meant}" if meant else "type --help for the settings that there are"
-            raise ValueError(f"{argument}: not of the form key=value; {do}") from None
+            remedy = f"Set {meant}" if meant else "Run with --help for the available settings"
+            raise ValueError(f"{argument}: expected key=value. {remedy}") from None
         if items and len(items) < len(value.split(",")):
-            raise ValueError(f"{argument}: a comma with no value beside it; type {key}={','.join(items)}") from None
-        raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
+            raise ValueError(
+                f"{argument}: there is an empty value next to a comma. Set {key}={','.join(items)}"
+            ) from None
+        raise ValueError(f"{argument}: expected key=value. Quote text with special characters: key=\"'…'\"") from None
 
 
 def texts(argument: str) -> list[str]:
-    """The values of an override as they are typed; several where it is a sweep. Raises ValueError for `interval()`."""
+    """Return the values of an override as strings. A sweep has several values.
+
+    Raises:
+        ValueError: The override is an `interval()`, or a pattern that matches no value.
+    """
     override = parse(argument)
     if not override.is_sweep_override():
         return [argument.partition("=")[2]]
     swept: Any = override.value()
     if isinstance(swept, IntervalSweep):
-        raise ValueError(f"{argument}: an interval has no end of values to try; type a list or range(1,5)")
+        raise ValueError(f"{argument}: an interval has infinitely many values. Set a list or range(1,5)")
     if isinstance(swept, Glob):
         key = override.key_or_group
         values = swept.filter(keys.choices(key, keys.suite_keys().get(key)))
         if not values:
-            raise ValueError(f"{argument}: nothing matches; there are {', '.join(keys.choices(key, None)) or 'none'}")
+            raise ValueError(
+                f"{argument}: the pattern matches no value. Allowed: {', '.join(keys.choices(key, None)) or 'none'}"
+            )
         return list(values)
-    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # as a user types per_device:8
+    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # Hydra returns per_device\:8
 
 
 def count(argument: str) -> int:
-    """How many values an override has, a pattern's as one; none of them is made. Raises ValueError for a sweep without any, or
-    without an end."""
+    """Return the number of values of an override without generating them. A pattern counts as a single value.
+
+    Raises:
+        ValueError: The override is a sweep without values, or a range that never ends.
+    """
     override = parse(argument)
     swept: Any = override.value() if override.is_sweep_override() else None
     found = len(swept.list) if isinstance(swept, ChoiceSweep) else 1
     if isinstance(swept, RangeSweep):
         try:
-            start, stop, step = (Fraction(one or 0) for one in (swept.start, swept.stop, swept.step))
+            start, stop, step = (Fraction(number or 0) for number in (swept.start, swept.stop, swept.step))
             found = max(0, math.ceil((stop - start) / step))
-        except (ValueError, ArithmeticError):  # nan, inf; a step of 0
-            raise ValueError(f"{argument}: it has no end; type a list or range(1,5)") from None
+        except (ValueError, ArithmeticError):  # nan, inf, or a step of 0
+            raise ValueError(f"{argument}: the range never ends. Set a list or range(1,5)") from None
     if not found:
-        raise ValueError(f"{argument}: no value is in it; type a list or a range with one, such as range(1,4)")
+        raise ValueError(f"{argument}: the sweep has no values. Set a list or a range with values, such as range(1,4)")
     return found
 
 
 def counts(arguments: Sequence[str]) -> dict[str, int]:
-    """Key to how many values it is given."""
+    """Return each key with the number of its values."""
     return {argument.partition("=")[0]: count(argument) for argument in arguments}
 
 
 def limit(arguments: Sequence[str]) -> int:
-    """Most jobs: `sweep.limit=N` among the arguments. Raises ValueError for one that is no number."""
-    typed = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
-    for text in typed:
+    """Return the maximum number of jobs: `sweep.limit=N` of the arguments, or its default.
+
+    Raises:
+        ValueError: `sweep.limit` is not a positive integer.
+    """
+    limits = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
+    for text in limits:
         if not re.fullmatch(r"[1-9]\d{0,9}", text, re.ASCII):
-            raise ValueError(f"sweep.limit={text[:80]}: one whole number of at least 1 is needed, for example 5000")
-    return int(typed[-1]) if typed else SweepConfig().limit
+            raise ValueError(f"sweep.limit={text[:80]}: expected a single positive integer, for example 5000")
+    return int(limits[-1]) if limits else SweepConfig().limit
 
 
 def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
-    """Raise ValueError where there are more jobs, of so many values of each key, than `sweep.limit=N` among the arguments."""
+    """Check that a sweep does not have more jobs than `sweep.limit`.
+
+    Args:
+        found: Key to the number of its values.
+        arguments: Overrides of the command line, which may contain `sweep.limit=N`.
+
+    Raises:
+        ValueError: There are more jobs, or `sweep.limit` is not valid.
+    """
     most, jobs = limit(arguments), math.prod(found.values())
     if jobs > most:
         several = " x ".join(f"{key}: {_shown(number)}" for key, number in found.items() if number > 1)
-        typed = f"type sweep.limit={jobs} if they are meant" if jobs <= _MAX_SUGGESTED else "type fewer values"
-        raise ValueError(f"{_shown(jobs)} jobs ({several}), where {most:,} are the most; {typed}")
+        remedy = f"Set sweep.limit={jobs} to allow them" if jobs <= _MAX_SUGGESTED else "Set fewer values"
+        raise ValueError(f"{_shown(jobs)} jobs ({several}), but at most {most:,} are allowed. {remedy}")
 
 
 def _shown(number: int) -> str:
-    """Python refuses to write numbers of more than 4,300 digits."""
+    """Return a number as text. Python cannot convert numbers of more than 4,300 digits."""
     return f"{number:,}" if number < 10**15 else "over 10^15"
 
 
 def values(argument: str) -> list[Any]:
-    """The values of an override, parsed."""
+    """Return the parsed values of an override."""
     key = argument.partition("=")[0]
     parsed = [parse(f"{key}={text}").value() for text in texts(argument)]
     return [getattr(value, "text", value) for value in parsed]
 
 
 def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) -> None:
-    """Raise ValueError with one line for the first override that cannot be right for these workloads."""
+    """Check that the overrides are valid for the workloads.
+
+    Args:
+        arguments: Overrides of the command line.
+        workloads: Names of the workloads of the command.
+        multirun: Overrides may have several values.
+
+    Raises:
+        ValueError: An override is not valid. The message is a single line about the first such override.
+    """
     for argument in arguments:
         override = parse(argument)
         key = override.key_or_group
@@ -233,12 +280,14 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
             continue
         if override.is_add() or override.is_delete() or override.is_force_add():
             check_root(key)
-            raise ValueError(f"{argument}: keys can be neither added nor removed; type {key}=VALUE")
+            raise ValueError(f"{argument}: keys can be neither added nor removed. Set {key}=VALUE")
         if override.is_sweep_override() and not multirun:
-            raise ValueError(f"{argument}: several values make a sweep: add -m")
+            raise ValueError(f"{argument}: several values need a sweep. Add -m")
         for value in values(argument):
             if isinstance(value, dict):
-                raise ValueError(f"{key}: a mapping is not typed; write it into a file of yours (docs/environments.md)")
+                raise ValueError(
+                    f"{key}: a mapping cannot be an override. Write it into a configuration file (docs/environments.md)"
+                )
             if key in FILE_GROUPS:
                 _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):
@@ -248,90 +297,104 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
 
 
 def _check_offered(argument: str, key: str) -> None:
-    """Raise ValueError, with what there is instead, for one of `NOT_OFFERED` or a key below it."""
+    """Raise ValueError, with the replacement, for a key of `NOT_OFFERED` or a key below it."""
     instead = next((NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), "")
     if instead:
         raise ValueError(f"{argument}: {instead}")
 
 
 def check_root(key: str) -> None:
-    """Raise ValueError for a key whose first word is none of the suite's: `worklod`. No workload need be known."""
+    """Check the first word of a key. The workload need not be known.
+
+    Raises:
+        ValueError: No key of the suite begins with this word, such as `worklod`.
+    """
     roots = [*FILE_GROUPS, *known_fields(RunConfig), "study", "hydra"]
     _check_offered(key, key.lstrip("+~"))
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(
-            f"{key}: it is set by a file, conf/hyperparameters/WORKLOAD/NAME.yaml: docs/hyperparameters.md"
+            f"{key}: a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml (docs/hyperparameters.md)"
         )
     if key.partition(".")[0].lstrip("+~") not in roots:
-        meant = keys.meant(key, "…", [*GROUPS, *keys.suite_keys()]) or "; type --help for those that there are"
-        raise ValueError(f"{key}: there is no such key{meant}")
+        hint = keys.meant(key, "…", [*GROUPS, *keys.suite_keys()]) or ". Run with --help for the available keys"
+        raise ValueError(f"{key}: unknown key{hint}")
 
 
 def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
-    """Raise ValueError with one line for a key that there is not, or a value that it cannot have.
+    """Check that a key exists, and that a value is allowed for it.
 
-    workloads: those that have to know the key.
+    Args:
+        key: Full key, such as `workload.learning_rate`.
+        value: Parsed value.
+        workloads: Names of the workloads. All of them must have the key, unless it is a key of the suite.
+
+    Raises:
+        ValueError: A workload does not have the key, or the value is not allowed. The message is a single line.
     """
     group, _, below = key.partition(".")
-    known = keys.suite_keys()
-    if key in known:
-        _check_value(key, known[key], value)
+    available_keys = keys.suite_keys()
+    if key in available_keys:
+        _check_value(key, available_keys[key], value)
         return
     for workload in workloads:
-        known = keys.suite_keys() | keys.workload_keys(workload)
-        if key.startswith("workload.target") and "workload.target" in known:
+        available_keys = keys.suite_keys() | keys.workload_keys(workload)
+        if key.startswith("workload.target") and "workload.target" in available_keys:
             _check_target(key, value, keys.metrics(workload))
-        elif key in known:
-            _check_value(key, known[key], value)
+        elif key in available_keys:
+            _check_value(key, available_keys[key], value)
         else:
             _check_set_alone(key, value, workload)
-            parts = [name for name in known if name.startswith(f"{group}.") and name != "workload.name"]
-            if not parts and below and group in known:
-                raise ValueError(f"{key}: there is no such key, {group} has no parts; type {group}=VALUE")
-            meant = keys.meant(key, value, known)
+            parts = [name for name in available_keys if name.startswith(f"{group}.") and name != "workload.name"]
+            if not parts and below and group in available_keys:
+                raise ValueError(f"{key}: unknown key, {group} has no subkeys. Set {group}=VALUE")
+            meant = keys.meant(key, value, available_keys)
             owner = f" of workload={workload}" if group in ("workload", *OPTION_GROUPS) else ""
-            allowed = f"; there are {', '.join(parts)}" if parts and not meant else ""
-            hint = "" if meant or allowed else f"; type workload={workload} --help for those that there are"
-            raise ValueError(f"{key}={value}: there is no such key{owner}{meant}{allowed}{hint}")
+            allowed = f". Allowed: {', '.join(parts)}" if parts and not meant else ""
+            hint = "" if meant or allowed else f". Run with workload={workload} --help for the available keys"
+            raise ValueError(f"{key}={value}: unknown key{owner}{meant}{allowed}{hint}")
 
 
 def _check_set_alone(key: str, value: Any, workload: str) -> None:
-    """Raise ValueError for what a hyperparameter set alone says, with the files that say it: `optimizer=adam`."""
+    """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`, with the folder of their files."""
     name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
     item = of_sets(registry.load_workload(workload).Options).get(name)
     if item is not None and item.metadata.get("internal"):
         allowed = f" (allowed: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
         raise ValueError(
-            f"{key}={value}: {name} is set by a file in conf/hyperparameters/{workload}{allowed}; write "
-            f"hyperparameters/{workload}/NAME.yaml in a folder of yours and type --config-dir FOLDER "
+            f"{key}={value}: a file in conf/hyperparameters/{workload} sets {name}{allowed}. Write "
+            f"hyperparameters/{workload}/NAME.yaml in a folder and add --config-dir FOLDER "
             f"workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
         )
     if name == "optimizer":
-        others = f"type workload={workload} --help for those that there are"
-        raise ValueError(f"{key}={value}: workload={workload} has one optimizer and no setting for it; {others}")
+        remedy = f"Run with workload={workload} --help for the available keys"
+        raise ValueError(f"{key}={value}: workload={workload} has a fixed optimizer. {remedy}")
 
 
 def _check_value(key: str, item: Any, value: Any) -> None:
-    """`check_value`, with what other programs call a value."""
+    """Check a value with `check_value`, and suggest the correct value for a synonym."""
     metadata = {**item.metadata, "choices": keys.choices(key, item)} if key in keys.GROWING else item.metadata
     _check_synonym(key, value, metadata.get("choices") or ())
     check_value(key, kind_of(item), metadata, value)
 
 
 def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:
-    """Raise ValueError for what other programs call one of the allowed values."""
+    """Raise ValueError for a synonym of an allowed value, such as `bfloat16` for `bf16`."""
     if str(value) not in allowed and SYNONYMS.get(str(value)) in allowed:
         raise ValueError(f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed: {', '.join(allowed)}")
 
 
 def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
-    """Raise ValueError unless `key` names one target and gives it a number."""
+    """Check a key below `workload.target` and its value.
+
+    Raises:
+        ValueError: The key does not select a single target of the workload, or the value is not a number of at least 0.
+    """
     metric = key.removeprefix("workload.target").removeprefix(".")
     if not metric and len(metrics) > 1 and value is not None:
-        typed = ", ".join(f"workload.target.{name}=…" for name in metrics)
-        raise ValueError(f"{key}={value}: there are several; type one of {typed}")
+        settings = ", ".join(f"workload.target.{name}=…" for name in metrics)
+        raise ValueError(f"{key}={value}: the workload has several targets. Set one of {settings}")
     if metric and metric not in metrics:
-        near = [name for name in metrics if name.lower() == metric.lower()] or metrics
-        typed = " or ".join(f"workload.target{f'.{name}' if len(metrics) > 1 else ''}={value}" for name in near)
-        raise ValueError(f"{key}={value}: there is no such target; type {typed}")
+        similar = [name for name in metrics if name.lower() == metric.lower()] or metrics
+        settings = " or ".join(f"workload.target{f'.{name}' if len(metrics) > 1 else ''}={value}" for name in similar)
+        raise ValueError(f"{key}={value}: unknown target. Set {settings}")
     check_value(key, "float | None", {"minimum": 0.0}, value)

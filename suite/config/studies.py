@@ -1,4 +1,4 @@
-"""`study=NAME` on the command line: from a study and what was typed beside it to the overrides of each of its jobs."""
+"""Expands `study=NAME` and the other overrides of the command line to the overrides of each job of the study."""
 
 from __future__ import annotations
 
@@ -15,48 +15,63 @@ from workloads.api import OPTION_GROUPS
 
 KEYS = ("study", "study.size")
 _WHOLE = ("plugins", "output", "resume")
-"""Keys of the whole command: never an axis."""
+"""Keys that apply to the whole command, and cannot be an axis."""
 
 
 class CellWords(NamedTuple):
-    """A cell with the overrides that make its job."""
+    """A cell of a study, with the overrides of its job."""
 
     cell: StudyCell | None
-    """None of a study that shows no columns: its jobs are as those of `-m`."""
+    """The cell, or None if the study has no table. Its jobs are then the same as those of a sweep with `-m`."""
     words: tuple[str, ...]
 
 
 def named(arguments: Sequence[str]) -> bool:
-    """Whether the command asks for a study. Raises ValueError for a size without one."""
+    """Check whether the command has a study.
+
+    Raises:
+        ValueError: `study.size` is set without `study`.
+    """
     keys = {text.partition("=")[0] for text in arguments}
     if "study.size" in keys and "study" not in keys:
-        raise ValueError("study.size: of which study? type study=NAME too")
+        raise ValueError("study.size: this key needs a study. Set study=NAME too")
     return "study" in keys
 
 
 def cells(arguments: Sequence[str]) -> list[CellWords]:
-    """The jobs of the study that `arguments` name, in the order of their table.
+    """Return the cells of a study with the overrides of their jobs, in the order of the table.
 
-    What is typed beside it wins: for an axis its values are those typed, of points those are left that have them; a list
-    of values for another key is a further axis. Raises ValueError, in one line.
+    Overrides of the command line take precedence over the study:
+
+    - Values for an axis replace the values of that axis.
+    - Values for a key of the points remove the points with different values.
+    - A list of values for any other key becomes an additional axis.
+
+    Args:
+        arguments: Overrides of the command line, with `study=NAME`.
+
+    Raises:
+        ValueError: The study does not exist, or an override does not fit it. The message is a single line.
     """
     study_words = {key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS}
     study = load_study(study_words["study"], study_words.get("study.size", "full"))
-    typed = {text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS}
-    study = _shortened(_fitting(study, typed), typed)
-    fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
+    values_by_key = {
+        text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS
+    }
+    study = _shortened(_fitting(study, values_by_key), values_by_key)
+    fixed = {key: values[0] for key, values in values_by_key.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
     counts = {name: len(values) for name, values in study.axes.items()} | {"points": max(1, len(study.points))}
     overrides.check_count(counts, [*(f"{key}={value}" for key, value in settings.items()), *arguments])
-    listed = []
+    result = []
     for values in _crossed(study):
-        words = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
-        listed.append(CellWords(StudyCell(study, values) if study.table else None, words))
-    return listed
+        override_list = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
+        result.append(CellWords(StudyCell(study, values) if study.table else None, override_list))
+    return result
 
 
 def _crossed(study: Study) -> list[Point]:
-    """Every point with every combination of the axes, the first axis fastest within the others."""
+    """Return all combinations of the points and the values of the axes. Within a point, the first axis changes fastest."""
     names = list(study.axes)
     grid = [
         dict(zip(names, reversed(chosen), strict=True))
@@ -65,42 +80,60 @@ def _crossed(study: Study) -> list[Point]:
     return [{**point, **combination} for point in study.points or ({},) for combination in grid]
 
 
-def _shortened(study: Study, typed: Mapping[str, Sequence[str]]) -> Study:
-    """The study with the axes, and the choice of points, that were typed."""
-    axes = {key: tuple(typed.get(key, values)) for key, values in study.axes.items()}
+def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
+    """Return the study with the axes and points that result from the overrides.
+
+    Args:
+        study: The study.
+        values_by_key: Key to its values on the command line.
+
+    Raises:
+        ValueError: No point has the values, or a key that applies to the whole command has several values.
+    """
+    axes = {key: tuple(values_by_key.get(key, values)) for key, values in study.axes.items()}
     points = study.points
     in_points = {key for point in points for key in point}
-    for key, values in typed.items():
+    for key, values in values_by_key.items():
         if key in in_points:
             kept = tuple(point for point in points if point.get(key) in values)
             if not kept:
                 offered = dict.fromkeys(point[key] for point in points if key in point)
                 raise ValueError(
-                    f"{key}={','.join(values)}: study={study.name} has no such point; its points have "
+                    f"{key}={','.join(values)}: no point of study={study.name} has this value. Allowed: "
                     f"{key}={','.join(offered)}"
                 )
             points = kept
         elif len(values) > 1 and key not in axes:
             if key in _WHOLE:
-                raise ValueError(f"{key}={','.join(values)}: one value for the whole study")
+                raise ValueError(f"{key}={','.join(values)}: expected a single value for the whole study")
             axes[key] = tuple(values)
     return replace(study, axes=axes, points=points)
 
 
-def _fitting(study: Study, typed: Mapping[str, Sequence[str]]) -> Study:
-    """The study without the settings that the typed workloads do not have. Raises ValueError where its axes are such."""
-    workloads = [name for name in typed.get("workload", ()) if name in registry.names(registry.WORKLOADS)]
+def _fitting(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
+    """Return the study without the settings that the workloads of the command line do not have.
+
+    Args:
+        study: The study.
+        values_by_key: Key to its values on the command line.
+
+    Raises:
+        ValueError: An axis or a point of the study has a key that a workload does not have.
+    """
+    workloads = [name for name in values_by_key.get("workload", ()) if name in registry.names(registry.WORKLOADS)]
     if not workloads or list(workloads) == [study.settings.get("workload")]:
         return study
-    known = [workload_keys(name) for name in workloads]
+    available_keys = [workload_keys(name) for name in workloads]
 
     def fits(key: str) -> bool:
         group = key.partition(".")[0]
-        return "." not in key or group not in ("workload", *OPTION_GROUPS) or all(key in keys for keys in known)
+        return (
+            "." not in key or group not in ("workload", *OPTION_GROUPS) or all(key in keys for keys in available_keys)
+        )
 
-    lost = [key for key in study.keys if not fits(key)]
-    if lost:
+    missing_keys = [key for key in study.keys if not fits(key)]
+    if missing_keys:
         raise ValueError(
-            f"workload={','.join(workloads)}: study={study.name} is over {lost[0]}, which this workload does not have"
+            f"workload={','.join(workloads)}: study={study.name} varies {missing_keys[0]}, which this workload does not have"
         )
     return replace(study, settings={key: value for key, value in study.settings.items() if fits(key)})

@@ -1,4 +1,4 @@
-"""Checks the files of a configuration before Hydra composes them, so that a mistake is one message that names the file."""
+"""Checks configuration files before Hydra composes them, so that each mistake has a single message with the file name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from suite.common import conf
 from workloads.api.yaml_files import parse_yaml, read_text
 
 MAX_DEPTH = 10
-"""Largest number of files in a chain of defaults lists. Hydra reads each file again for every file above it."""
+"""Largest number of files in a chain of defaults lists. Hydra reads each file again for every file above it in the chain."""
 _GROUP = re.compile(r"(override +|optional +)?(/?)([^@ ]+)(?:@.*)?")
 """An entry of a defaults list: `override /system`, `optional db@package`, `/system`, or `name`."""
 _PACKAGE_LINE = re.compile(r"# *@package +\S+ *")
@@ -27,7 +27,7 @@ class _Default:
     group: str
     choice: str
     overrides: bool
-    """The entry replaces a choice that is made elsewhere, and includes nothing itself."""
+    """The entry replaces a choice of a different file, and includes no file itself."""
 
 
 def check_files(choices: Mapping[str, str]) -> None:
@@ -47,14 +47,20 @@ def check_files(choices: Mapping[str, str]) -> None:
 
 
 def _check_file(name: str, path: Path, chain: tuple[str, ...]) -> None:
-    """Check a file. `name` is `group/choice`, and `chain` are the names of the files that led to it."""
+    """Check a file, and the files that its defaults list includes.
+
+    Args:
+        name: Name of the file, `group/choice`.
+        path: Path of the file.
+        chain: Names of the files through which it is included.
+    """
     content = _read_mapping(path)
     chain = (*chain, name)
     for default in _defaults(name, path, content):
         below = f"{default.group}/{default.choice}"
         found = conf.files(default.group).get(default.choice)
         if found is None:
-            continue  # Hydra names what does not exist
+            continue  # Hydra reports missing files
         if default.overrides:
             _read_mapping(found)
             continue
@@ -62,7 +68,7 @@ def _check_file(name: str, path: Path, chain: tuple[str, ...]) -> None:
             cycle = " > ".join([*chain, below])
             raise ValueError(f"{found}: the defaults list includes this file again: {cycle}. Remove one of the entries")
         if len(chain) == MAX_DEPTH:
-            raise ValueError(f"{found}: more than {MAX_DEPTH} files include each other. Remove some of them")
+            raise ValueError(f"{found}: a chain of defaults lists has more than {MAX_DEPTH} files. Remove some of them")
         _check_file(below, found, chain)
 
 
@@ -70,7 +76,7 @@ def _read_mapping(path: Path) -> Mapping[str, object]:
     text = read_text(path)
     content = parse_yaml(text, path)
     if not isinstance(content, dict | None):
-        raise ValueError(f"{path}: the file needs lines of the form KEY: VALUE")
+        raise ValueError(f"{path}: expected lines of the form KEY: VALUE")
     first = text.partition("\n")[0]
     if first.replace(" ", "").startswith("#@package") and not _PACKAGE_LINE.fullmatch(first):
         raise ValueError(f"{path}: line 1: expected # @package NAME, got {first[:80]}")
@@ -85,9 +91,9 @@ def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[
     """Yield the entries of a file's defaults list that name a file.
 
     Raises:
-        ValueError: An entry is neither `NAME` nor `GROUP: NAME`, with a name, a list of names, or null.
+        ValueError: An entry is neither `NAME` nor `GROUP: NAME`. NAME is a string, a list of strings, or null.
     """
-    own_group = name.rpartition("/")[0]
+    parent_group = name.rpartition("/")[0]
     entries = content.get("defaults", [])
     for entry in entries if isinstance(entries, list) else [[]]:
         pairs = list(entry.items()) if isinstance(entry, dict) else [(None, entry)]
@@ -102,6 +108,6 @@ def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[
             if form is None:
                 continue
             text = form[3] if key is None or "@" not in key else f"{form[3]}/{choice}"
-            absolute = text if form[2] or not own_group else f"{own_group}/{text}"
+            absolute = text if form[2] or not parent_group else f"{parent_group}/{text}"
             group, _, stem = absolute.removesuffix(".yaml").rpartition("/")
             yield _Default(group, stem, (form[1] or "").startswith("override"))

@@ -1,4 +1,4 @@
-"""What stands in the way of a run on this machine, or would make its times wrong.
+"""Checks of this machine before a run: conditions that prevent the run, or that would distort its times.
 
-For the controller, before each job, and `suite doctor`.
+The controller runs the checks before each job, and `suite doctor` runs them at any time.
 """

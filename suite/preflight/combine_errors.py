@@ -1,4 +1,4 @@
-"""Everything at once that keeps a command from running here, what to type about it, and the demo to type instead."""
+"""Combines all errors that prevent a command from running here into a single error, with the remedies and a demo command."""
 
 from __future__ import annotations
 
@@ -12,31 +12,40 @@ from suite.machine import devices
 from suite.plan.job import Plan
 
 KEPT = ("workload", "framework", "plugins", "output", "environment")
-"""Keys of the command that its demo keeps, beside `environment.*`."""
+"""Keys of the command that its demo keeps, in addition to `environment.*`."""
 
 
 def combine_errors(jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True) -> ValueError:
-    """The error of plans of which one at least has findings: one line, or where more is in the way all of it, numbered, and
-    the demo to type `here`, on this machine."""
-    lines = list(dict.fromkeys(str(error) for one in plans for error in one.findings))
+    """Return the error of a command that cannot run.
+
+    Its message is a single line if there is a single finding. Otherwise the message is a numbered list of all findings.
+
+    Args:
+        jobs: Composed jobs of the command.
+        plans: Plans of the jobs. At least one of them has findings.
+        here: The command runs on this machine. A list of findings then ends with a demo command that this machine can run.
+    """
+    lines = list(dict.fromkeys(str(error) for plan in plans for error in plan.findings))
     if len(lines) < 2:
         return ValueError(lines[0])
     numbered = [f"  {number}. {line}" for number, line in enumerate(lines, start=1)]
-    return ValueError(
-        "\n".join([f"{len(lines)} things are in the way here:", *numbered, *([_demo(jobs[0])] if here else [])])
-    )
+    head = f"{len(lines)} problems prevent this command from running here:"
+    return ValueError("\n".join([head, *numbered, *([_demo(jobs[0])] if here else [])]))
 
 
 def _demo(composed: Composed) -> str:
-    """The demo of the same workload and framework on the devices that are here; what it lacks itself is not looked at."""
+    """Return the command of a demo of the same workload and framework on the devices of this machine.
+
+    The data and the environment that the demo needs are not checked.
+    """
     try:
         here = len(devices.gpus())
-    except ValueError:  # one that does not answer, as is said above
+    except ValueError:  # a GPU does not answer, and a finding reports it
         here = 0
     count = counts_up_to(min(composed.config.gpus, here or len(devices.cpu_cores())))[-1]
     kept = [word for word in composed.overrides if _is_kept(word.partition("=")[0])]
-    words = shlex.join([*conf.flags(), *kept, "profile=demo", f"gpus={count}"])
-    return f"for a demo on the devices that are here type: python run_suite.py {words}"
+    arguments = shlex.join([*conf.flags(), *kept, "profile=demo", f"gpus={count}"])
+    return f"for a demo on the devices of this machine, run: python run_suite.py {arguments}"
 
 
 def _is_kept(key: str) -> bool:

@@ -1,6 +1,7 @@
-"""What stands in the way of a run, or would make its times wrong: one line each, with what to do.
+"""Checks for conditions that prevent a run or would distort its times. Each finding is a line with a remedy.
 
-`preflight` looks before every job, `suite doctor` at any time. On a CPU no framework is started, and it takes 0.1 s.
+`preflight` runs the checks before every job, and `suite doctor` runs them at any time. For a run on CPUs, the checks start no
+framework and take 0.1 s.
 """
 
 from __future__ import annotations
@@ -23,45 +24,53 @@ if TYPE_CHECKING:
     from suite.plan.job import Job
 
 MINIMUM_DISK_MB = 200
-"""A run whose log cannot be written to its end is lost; below this it does not start (SUITE_MINIMUM_DISK_MB overrides)."""
+"""Free disk space in MB that a run needs to start, because a run whose log cannot be completed is lost.
+
+The environment variable SUITE_MINIMUM_DISK_MB overrides it.
+"""
 SCANT_DISK_BYTES = 10**9
+"""Free disk space below which a run starts with a warning."""
 MEMORY_PER_PROCESS_BYTES = 1 << 30
-"""What a worker takes with nothing but its framework and a small model."""
+"""Memory of a worker process with only its framework and a small model."""
 BUSY_PERCENT = 25.0
-"""Use of the run's cores by others, above which times are not to be trusted."""
+"""Load of the run's cores in percent, caused by unrelated processes, above which measured times are not reliable."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a run is going to use."""
+    """Resources that a run is going to use."""
 
     device: str
     """`cpu` or `cuda`."""
     devices: int
     processes: int
-    """Worker processes."""
+    """Number of worker processes."""
     cores: tuple[int, ...]
-    """CPU cores that the workers are pinned to, or may use."""
+    """CPU cores that the workers are pinned to, or that they may use."""
     folder: Path
-    """Where logs are written; it need not exist yet."""
+    """Folder of the logs. It need not exist yet."""
     framework: str
     environment: Environment | None = None
-    """None: not known, nothing is asked of it."""
+    """Environment of the framework. None: it is not known, and it is not checked."""
 
 
 def need_of(job: Job) -> Need:
-    """What the runs of a job use."""
+    """Return the resources that the runs of a job use."""
     settings = job.template.settings
     cores = job.template.cores or devices.cpu_cores()
     if settings.device == "cpu":
         cores = cores[: settings.devices * settings.cores_per_device]
     processes = job.framework.process_count(settings.devices, settings.device, settings.update)
-    where = (settings.device, settings.devices, processes, cores, job.folder)
-    return Need(*where, settings.framework, job.environment)
+    resources = (settings.device, settings.devices, processes, cores, job.folder)
+    return Need(*resources, settings.framework, job.environment)
 
 
 def warnings_before(job: Job, on_agents: bool) -> list[str]:
-    """Return the warnings before a job, one line each. With agents, each of them checks its own machine.
+    """Return the warnings before a job, a line each.
+
+    Args:
+        job: The job that is about to start.
+        on_agents: The job runs on agents, each of which checks its machine. Only the folder of the logs is checked here.
 
     Raises:
         ValueError: The job cannot run.
@@ -70,12 +79,20 @@ def warnings_before(job: Job, on_agents: bool) -> list[str]:
 
 
 def preflight(need: Need) -> list[str]:
-    """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible."""
+    """Return the warnings before a run, a line each.
+
+    Raises:
+        ValueError: The run is impossible. The message is a single line.
+    """
     return _warnings(examine(need))
 
 
 def preflight_of_logs(folder: Path) -> list[str]:
-    """The same for a run whose logs alone come to this machine."""
+    """Return the warnings before a run of which only the logs are stored on this machine, a line each.
+
+    Raises:
+        ValueError: The logs cannot be written. The message is a single line.
+    """
     return _warnings([disk(folder)])
 
 
@@ -87,7 +104,7 @@ def _warnings(findings: list[Finding]) -> list[str]:
 
 
 def examine(need: Need) -> list[Finding]:
-    """Everything that is looked at, good or not."""
+    """Return the findings of all checks, including those with the level `ok`."""
     allowed = limits()
     findings = [
         disk(need.folder),
@@ -103,7 +120,7 @@ def examine(need: Need) -> list[Finding]:
 
 
 def disk(folder: Path) -> Finding:
-    """Free space where the logs go, and whether a file can be written there."""
+    """Check the free disk space for the logs, and whether a file can be written to their folder."""
     minimum = _minimum_disk_mb()
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     try:
@@ -112,61 +129,65 @@ def disk(folder: Path) -> Finding:
         free = shutil.disk_usage(place).free
     except OSError as error:
         text = f"{place} cannot be written ({error.strerror or error})"
-        return impossible("disk", text, "type output=FOLDER or set SUITE_LOG_DIR to a folder that can")
+        return impossible("disk", text, "set output=FOLDER or SUITE_LOG_DIR to a folder that can be written")
     text = f"{free // 10**6:,} MB free at {place}"
-    do = "free some, or type output=FOLDER on another disk"
+    do = "free some disk space, or set output=FOLDER to a folder on a different disk"
     if free < minimum * 10**6:
-        return impossible("disk", f"{text}, a run needs {minimum:g} MB", do)
+        return impossible("disk", f"{text}, but a run needs {minimum:g} MB", do)
     return warning("disk", text, do) if free < SCANT_DISK_BYTES else ok("disk", text)
 
 
 def _minimum_disk_mb() -> float:
-    given = os.environ.get("SUITE_MINIMUM_DISK_MB") or str(MINIMUM_DISK_MB)
+    minimum = os.environ.get("SUITE_MINIMUM_DISK_MB") or str(MINIMUM_DISK_MB)
     try:
-        return float(given)
+        return float(minimum)
     except ValueError:
-        raise ValueError(f"SUITE_MINIMUM_DISK_MB={given}: a number of megabytes is needed, for example 50") from None
+        raise ValueError(f"SUITE_MINIMUM_DISK_MB={minimum}: expected a number of megabytes, for example 50") from None
 
 
 def memory(processes: int, allowed: Limits) -> Finding:
-    """Memory that the machine and the control group have left, against the number of worker processes."""
+    """Check whether the machine and the control group have enough memory for the worker processes."""
     available = available_bytes(allowed)
     text = f"{_gib(available)} available for {processes} worker process(es)"
     if available < processes * MEMORY_PER_PROCESS_BYTES:
-        return warning("memory", text, "end other programs, or take fewer devices; the run may end as oom")
+        return warning(
+            "memory", text, "end other programs or use fewer devices, because the run may end with the status oom"
+        )
     return ok("memory", text)
 
 
 def load(cores: tuple[int, ...]) -> Finding:
-    """What others do on the run's cores at this moment."""
+    """Check the load that unrelated processes put on the run's cores at this moment."""
     percent = cpu_load.busy_percent(cores)
     if percent is None:
-        return ok("load", "not told by this kernel")
+        return ok("load", "not reported by this kernel")
     cores_text = "core is" if len(cores) == 1 else f"{len(cores)} cores are"
     text = f"the run's {cores_text} {percent:.0f} % busy"
     if percent < BUSY_PERCENT:
         return ok("load", text)
-    names = ", ".join(cpu_load.busiest(cores)) or "no process to be seen, perhaps of another container"
+    names = ", ".join(cpu_load.busiest(cores)) or "no visible process, possibly a process of a different container"
     spare = cpu_load.free([core for core in devices.cpu_cores() if core not in cores], BUSY_PERCENT)[: len(cores)]
     elsewhere = (
-        f", or take free ones (taskset -c {','.join(map(str, spare))} COMMAND)" if len(spare) == len(cores) else ""
+        f", or use free cores (taskset -c {','.join(map(str, spare))} COMMAND)" if len(spare) == len(cores) else ""
     )
-    return warning("load", f"{text}: {names}", f"end these processes or wait{elsewhere}, or times will be too long")
+    return warning(
+        "load", f"{text}: {names}", f"end these processes or wait{elsewhere}. Otherwise times will be too long"
+    )
 
 
 def governor() -> Finding:
-    """Whether the CPU runs at full clock."""
+    """Check whether the CPU frequency governor keeps the cores at full clock rate."""
     names = sorted(topology.governors())
     if not names:
-        return ok("governor", "not told by this kernel, as usual in a virtual machine")
+        return ok("governor", "not reported by this kernel, as usual in a virtual machine")
     text = f"CPU frequency governor {', '.join(names)}"
     if names == ["performance"]:
         return ok("governor", text)
-    return warning("governor", text, "for steady times type: sudo cpupower frequency-set -g performance")
+    return warning("governor", text, "for steady times, run: sudo cpupower frequency-set -g performance")
 
 
 def confinement(need: Need, allowed: Limits) -> Finding:
-    """Container or not, and whether its CPU quota is enough."""
+    """Check for a container, and whether its CPU quota is enough for the run."""
     kind = container()
     text = f"in a container ({kind})" if kind else "no sign of a container"
     quota = allowed.cpu_quota_cores
@@ -176,7 +197,7 @@ def confinement(need: Need, allowed: Limits) -> Finding:
         return ok("container", f"{text}, no CPU quota")
     text += f", CPU quota {quota:g} core(s)"
     if need.device == "cpu" and quota < len(need.cores):
-        do = f"raise the quota (docker: --cpus {len(need.cores)}), or take fewer devices or cores"
+        do = f"raise the quota (docker: --cpus {len(need.cores)}), or use fewer devices or cores"
         return warning("container", f"{text} for a run on {len(need.cores)}", do)
     return ok("container", text)
 

@@ -1,4 +1,4 @@
-"""A finding: one line of what the doctor says."""
+"""The result of a check, which `suite doctor` prints as a line."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """One topic: how it stands, and what to do about it."""
+    """Result of the check of a topic, with a remedy."""
 
     level: str
-    """`ok`; `warning`: a run goes on, but its times or its end may suffer; `impossible`: no run can go well."""
+    """`ok`, `warning` (a run starts, but its times may be wrong or it may fail), or `impossible` (no run can succeed)."""
     topic: str
     text: str
     do: str = ""
-    """What the user can do about it; empty if it is ok."""
+    """Remedy, as a sentence with a lower-case first letter. Empty if the level is `ok`."""
 
     @property
     def line(self) -> str:
-        """`topic: text; do`."""
-        return f"{self.topic}: {self.text}{f'; {self.do}' if self.do else ''}"
+        """The finding as a line: `topic: text. Remedy`."""
+        return f"{self.topic}: {self.text}{f'. {self.do[0].upper()}{self.do[1:]}' if self.do else ''}"
 
 
 ok, warning, impossible = (functools.partial(Finding, level) for level in ("ok", "warning", "impossible"))

@@ -57,13 +57,13 @@ def test_a_sweep_without_gpus_is_over_1_4_and_8_and_says_so():
     request = compose(["-m", "workload=ncf"])
     assert [job.config.gpus for job in request.jobs] == [1, 4, 8]
     assert request.arguments == ("-m", "workload=ncf", "gpus=1,4,8")  # what is typed to resume
-    assert "gpus=1,4,8, as the reference sweep; type gpus=…" in request.notes[0]
+    assert "gpus=1,4,8, as in the reference sweep. Set gpus=…" in request.notes[0]
 
 
 def test_a_sweep_over_machines_leaves_out_what_does_not_divide_and_says_so():
     request = compose(["-m", *NCF, "gpus=1,2", "nodes=1,2"])
     assert [(job.config.gpus, job.config.nodes) for job in request.jobs] == [(1, 1), (2, 1), (2, 2)]
-    assert request.notes == ("left out, since gpus must divide by nodes: gpus=1 nodes=2",)
+    assert request.notes == ("skipped because gpus must be divisible by nodes: gpus=1 nodes=2",)
 
 
 def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():

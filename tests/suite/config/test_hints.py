@@ -84,9 +84,9 @@ NOT_A_SETTING = ("CUDA_VISIBLE_DEVICES", "runs=N", "nodes=")
 
 def proposed(message):
     """The settings that a message proposes, with `-m` where it asks for it."""
-    _, _, step = message.partition(";") if "allowed:" in message or "no such key" in message else ("", "", message)
+    _, _, step = message.partition(". ") if "allowed:" in message or "unknown key" in message else ("", "", message)
     settings = re.findall(r"[\w.]+=(?:'[^']*'|\[[^]]*\]|[^\s,;']+(?:,[^\s,;']+)*)", step)
-    return [*(["-m"] if "add -m" in step else []), *(text.replace("'", "") for text in settings)]
+    return [*(["-m"] if "add -m" in step.lower() else []), *(text.replace("'", "") for text in settings)]
 
 
 @pytest.mark.parametrize(("word", "step"), STEPS.items())

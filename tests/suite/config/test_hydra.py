@@ -96,7 +96,7 @@ def test_an_experiment_is_a_study_unless_a_file_of_the_user_has_its_name(experim
 
 
 def test_a_mistake_in_an_experiment_is_one_line(experiments):
-    for text, said in (("gpus: [\n", "night.yaml: line 3"), ("gpu: 2\n", "gpu: there is no such key")):
+    for text, said in (("gpus: [\n", "night.yaml: line 3"), ("gpu: 2\n", "gpu: unknown key")):
         (experiments / "experiment" / "night.yaml").write_text(f"# @package _global_\n{text}")
         with pytest.raises(ValueError, match=one_line(said)):
             compose([f"--config-dir={experiments}", *NCF, "experiment=night"])
@@ -174,11 +174,11 @@ def test_another_command_does_not_know_them(own):
     ("word", "text", "said"),
     [
         ("system=lab", "price_per_device_hour: -1\n", "system.price_per_device_hour=-1.0: at least 0 is needed"),
-        ("system=lab", "submission_platfrm: a\n", "no such key; did you mean system.submission_platform=…?"),
+        ("system=lab", "submission_platfrm: a\n", "unknown key (did you mean system.submission_platform=…?)"),
         (
             "study=night",
             "sentence: One.\nset: {workload: ncf, workload.nme: 1}\n",
-            "workload.nme=1: there is no such key",
+            "workload.nme=1: unknown key",
         ),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_mistake_in_a_file_is_one_line(own, word, text, said):
 
 def test_resuming_never_adds_runs():
     resumed = dataclasses.replace(composed("workload=ncf"), resume=True)
-    with pytest.raises(ValueError, match=r"^resume=true: -m over which devices\? .* gpus=1,4,8$"):
+    with pytest.raises(ValueError, match=r"^resume=true: set the device counts .* gpus=1,4,8$"):
         default_gpus({}, resumed)
     assert default_gpus({"gpus": ["1", "2"]}, resumed) == ([], "")
 

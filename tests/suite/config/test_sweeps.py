@@ -19,16 +19,25 @@ HUGE = 10**400
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("seed=range(1,5,-1)", r"^seed=range\(1,5,-1\): no value is in it"),
-        *[(f"{key}=range({ends})", "no value is in it") for key, ends in (("runs", "3,1"), ("runs", "0.5,0.1,0.1"))],
+        ("seed=range(1,5,-1)", r"^seed=range\(1,5,-1\): the sweep has no values"),
+        *[
+            (f"{key}=range({ends})", "the sweep has no values")
+            for key, ends in (("runs", "3,1"), ("runs", "0.5,0.1,0.1"))
+        ],
         ("seed=range(0,1,0.0001)", r"^10,000 jobs"),
-        ("seed=range(0,40) gpus=1,2,4,8 runs=range(1,8)", r"^1,120 jobs .*type sweep.limit=1120"),
-        ("seed=range(0,1200) sweep.limit=1100", r"^1,200 jobs .*type sweep.limit=1200"),
-        *[(f"seed=range({ends})", "it has no end") for ends in ("0,5,0", "0.0,5.0,0", "0,inf", "0,nan", "0,1e400")],
+        ("seed=range(0,40) gpus=1,2,4,8 runs=range(1,8)", r"^1,120 jobs .*Set sweep.limit=1120"),
+        ("seed=range(0,1200) sweep.limit=1100", r"^1,200 jobs .*Set sweep.limit=1200"),
+        *[
+            (f"seed=range({ends})", "the range never ends")
+            for ends in ("0,5,0", "0.0,5.0,0", "0,inf", "0,nan", "0,1e400")
+        ],
         (f"seed=range(0,{HUGE}) gpus=range(1,{HUGE})", r"^over 10\^15 jobs \(seed: over 10\^15 x gpus: over 10\^15\)"),
         *[(f"seed={kind}(range(0,1000000000))", "^1,000,000,000 jobs") for kind in ("shuffle", "sort")],
         ("seed=" + ",".join(map(str, range(1001))), "^1,001 jobs"),
-        *[(f"sweep.limit={value}", f"^sweep.limit={value}: one whole number") for value in ("1,2", "0", "1e9", "")],
+        *[
+            (f"sweep.limit={value}", f"^sweep.limit={value}: expected a single positive")
+            for value in ("1,2", "0", "1e9", "")
+        ],
     ],
     ids=range(19),
 )
@@ -41,7 +50,9 @@ def test_a_sweep_is_counted_first(words, said, first):
 
 def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
     (own / "system" / "lab.yaml").write_text("# @package _global_\nsystem: {name: lab}\nsweep: {limit: 5000}\n")
-    with pytest.raises(ValueError, match=r"^sweep.limit: set in a file, which is read too late; type sweep.limit=N"):
+    with pytest.raises(
+        ValueError, match=r"^sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N"
+    ):
         compose(["--config-dir", str(own), *NCF, "system=lab"])
 
 

@@ -199,7 +199,7 @@ WRONG = {
      "other-lines and suite-lines both define workload 'lines'. Use only other-lines or only suite-lines"),
     "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
      "are both named suite-lines. Remove one of them"),
-    "a sweep over plugins": (lambda _: "a,b", "one list for the whole command; type plugins=[a,b]"),
+    "a sweep over plugins": (lambda _: "a,b", "expected a single list for the whole command. Set plugins=[a,b]"),
     "read only": (lambda tmp_path: (tmp_path / "envs" / "plugins").touch() or LINES,
      "plugins cannot be written (File exists). Set SUITE_ENV_DIR"),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from suite.preflight.combine_errors import combine_errors
 from tests.helpers import composed, run_suite_here
 
 GIB = 1 << 30
-TYPE = "for a demo on the devices that are here type: python run_suite.py "
+TYPE = "for a demo on the devices of this machine, run: python run_suite.py "
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
     only_environment(monkeypatch)
     lines = run(tmp_path, f"workload={workload}", "gpus=8")
     parts = (
-        ("run_suite.py: 4 things are in the way here:", ""),
+        ("run_suite.py: 4 problems prevent this command from running here:", ""),
         ("  1. profile=reference needs a GPU and none is visible here", "type device=cpu"),
         ("  2. environment torch does not exist", "suite env create torch"),
         ("  3. workload=", f"{file} and type backbone.weights=PATH"),
@@ -77,14 +77,14 @@ def test_a_gpu_that_does_not_answer_hides_nothing_of_what_is_in_the_way(monkeypa
     only_environment(monkeypatch)
     monkeypatch.setattr(devices, "gpus", lost)
     lines = said("workload=ncf", "profile=demo", "device=cpu", "gpus=8").splitlines()
-    assert [line[:9] for line in lines[:3]] == ["2 things ", "  1. gpus", "  2. envi"]
+    assert [line[:9] for line in lines[:3]] == ["2 problem", "  1. gpus", "  2. envi"]
     assert lines[3:] == [f"{TYPE}workload=ncf profile=demo gpus=2"]
 
 
 def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     first, device, data, runs = run(tmp_path, "workload=ncf")
-    assert first == "run_suite.py: 2 things are in the way here:"
+    assert first == "run_suite.py: 2 problems prevent this command from running here:"
     assert device.endswith("type device=cpu, for a small run without a data set type profile=demo")
     assert "https://grouplens.org/datasets/movielens/20m/ and type: suite data prepare ml-20m" in data
     assert runs == f"{TYPE}workload=ncf profile=demo gpus=1"
@@ -150,7 +150,7 @@ def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     monkeypatch.setattr(devices, "gpus", lambda: [devices.Gpu("Fake GPU", 80 * GIB, "9.0")])
     lines = run(tmp_path, "workload=ssd", "gpus=8", "batch=global:64")
-    assert lines[0] == "run_suite.py: 3 things are in the way here:"
+    assert lines[0] == "run_suite.py: 3 problems prevent this command from running here:"
     assert lines[1] == "  1. gpus=8: this machine shows 1 GPU(s); type gpus=1 or less"
     assert "backbone.weights=PATH" in lines[2]
     assert "suite data prepare coco2017" in lines[3]

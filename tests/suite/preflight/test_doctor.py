@@ -52,7 +52,7 @@ def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
     (found,) = gpucheck.examine(1, "pytorch", None)
     remedy = "export CUDA_VISIBLE_DEVICES=1 to leave it out, or set device=cpu to run without GPUs"
     assert (found.level, found.text, found.do) == ("impossible", "GPU 0 does not answer (Not Supported)", remedy)
-    assert found.line == f"devices: GPU 0 does not answer (Not Supported); {remedy}"
+    assert found.line == f"devices: GPU 0 does not answer (Not Supported). {remedy[0].upper()}{remedy[1:]}"
     done = suite_here(tmp_path, "doctor", exits=1)
     assert f"impossible  {found.line}" in done.stdout.splitlines()
 
@@ -68,12 +68,12 @@ def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6))
     assert doctor.disk(tmp_path).level == level
     if level == "impossible":
-        with pytest.raises(ValueError, match=r"^disk: 199 MB free at .*, a run needs 200 MB; free some[^\n]*$"):
+        with pytest.raises(ValueError, match=r"^disk: 199 MB free at .*, but a run needs 200 MB\. Free some[^\n]*$"):
             preflight(need(tmp_path))
     monkeypatch.setenv("SUITE_MINIMUM_DISK_MB", "50")
     assert doctor.disk(tmp_path).level != "impossible"
     monkeypatch.setenv("SUITE_MINIMUM_DISK_MB", "much")
-    with pytest.raises(ValueError, match="SUITE_MINIMUM_DISK_MB=much: a number"):
+    with pytest.raises(ValueError, match="SUITE_MINIMUM_DISK_MB=much: expected a number"):
         doctor.disk(tmp_path)
 
 
@@ -82,7 +82,7 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
-    with pytest.raises(ValueError, match=r"cannot be written \(Read-only file system\); type output=FOLDER"):
+    with pytest.raises(ValueError, match=r"cannot be written \(Read-only file system\)\. Set output=FOLDER"):
         preflight(need(tmp_path / "not" / "there" / "yet"))
 
 
@@ -122,9 +122,9 @@ def test_who_uses_the_cores_is_named():
 @pytest.mark.parametrize(
     ("free", "words"),
     [
-        ([], "end these processes or wait, or times"),
-        ([3], "end these processes or wait, or times"),
-        ([3, 5, 6], "or take free ones (taskset -c 3,5 COMMAND), or times"),
+        ([], "End these processes or wait. Otherwise times"),
+        ([3], "End these processes or wait. Otherwise times"),
+        ([3, 5, 6], "or use free cores (taskset -c 3,5 COMMAND). Otherwise times"),
     ],
 )
 def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
@@ -138,7 +138,7 @@ def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
 def test_gpus_that_are_free(tmp_path, quiet, nvml):
     nvml()
     findings = doctor.examine(need(tmp_path, "cuda"))
-    assert findings[0].line == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0); driver for CUDA 13.0"
+    assert findings[0].line == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0), driver for CUDA 13.0"
     assert {finding.level for finding in findings} == {"ok"}
 
 
@@ -146,8 +146,8 @@ def test_gpus_that_are_free(tmp_path, quiet, nvml):
     ("changes", "expected"),
     [
         ({"running": (1,)}, "device 0: in use by"),
-        ({"used": 9 * GIB}, "device 0: 9.0 of 80 GiB in use, by a process that is not to be seen from here"),
-        ({"broken": ("nvmlDeviceGetComputeRunningProcesses",)}, "device 0: its use cannot be asked (Not Supported)"),
+        ({"used": 9 * GIB}, "device 0: 9.0 of 80 GiB in use, by a process that is not visible from here"),
+        ({"broken": ("nvmlDeviceGetComputeRunningProcesses",)}, "device 0: its use cannot be queried (Not Supported)"),
     ],
 )
 def test_gpus_that_are_not(tmp_path, quiet, nvml, changes, expected):
@@ -157,7 +157,7 @@ def test_gpus_that_are_not(tmp_path, quiet, nvml, changes, expected):
 
 def test_no_driver(tmp_path, quiet, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert "NVML does not answer" in only(preflight(need(tmp_path, "cuda")))
+    assert "NVML is not available" in only(preflight(need(tmp_path, "cuda")))
 
 
 @pytest.mark.parametrize(
@@ -167,19 +167,19 @@ def test_no_driver(tmp_path, quiet, monkeypatch):
         (
             Answer("2.11", Build("13.0", ("sm_90",)), True),
             "12.8",
-            "the driver supports CUDA up to 12.8; type environment=other",
+            "the driver supports CUDA up to 12.8. Set environment=other",
         ),
-        (Answer("2.11", None, False), "13.0", "is a build for CPUs; type environment=other"),
-        (Answer("2.11", Build("13.0", ("sm_90",)), False), "13.0", "sees no GPU; look at CUDA_VISIBLE_DEVICES"),
+        (Answer("2.11", None, False), "13.0", "is a build for CPUs. Set environment=other"),
+        (Answer("2.11", Build("13.0", ("sm_90",)), False), "13.0", "detects no GPU. Check CUDA_VISIBLE_DEVICES"),
     ],
 )
 def test_what_a_framework_says_of_its_build(answer, driver, expected):
-    finding = judge("pytorch 2.11", answer, ["9.0"], driver, "type environment=other")
+    finding = judge("pytorch 2.11", answer, ["9.0"], driver, "set environment=other")
     assert finding.level == ("ok" if expected == "ok" else "impossible")
     assert expected == "ok" or expected in finding.line
 
 
-@pytest.mark.parametrize(("cuda", "remedy"), [("13.0", "update the driver"), ("12.6", "type device=cpu")])
+@pytest.mark.parametrize(("cuda", "remedy"), [("13.0", "Update the driver"), ("12.6", "Set device=cpu")])
 def test_an_old_driver_is_to_be_updated_and_a_build_without_code_for_the_gpu_is_not_used(cuda, remedy):
     finding = judge("pytorch 2.11", Answer("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8")
     assert finding.line.endswith(remedy)
@@ -195,12 +195,12 @@ def asked(folder, script):
 @pytest.mark.parametrize(
     ("changes", "what", "do"),
     [
-        ({"driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8", "type environment=torch-cu126"),
+        ({"driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8", "Set environment=torch-cu126"),
         ({"capability": (7, 0)}, "has no code for compute capability 7.0 (it has sm_75)",
-         "type environment=torch-cu126"),
+         "Set environment=torch-cu126"),
         ({"capability": (12, 0), "driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8",
-         "update the driver"),
-        ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "type device=cpu"),
+         "Update the driver"),
+        ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "Set device=cpu"),
     ],
 )  # fmt: skip
 def test_a_build_that_does_not_suit_is_refused_before_a_run(tmp_path, quiet, nvml, changes, what, do):
@@ -209,14 +209,14 @@ def test_a_build_that_does_not_suit_is_refused_before_a_run(tmp_path, quiet, nvm
     environment = asked(tmp_path, """echo noise; echo '["2.11", "13.0", false, ["sm_75"]]'""")
     with pytest.raises(ValueError, match=r"^build: ") as error:
         preflight(need(tmp_path, "cuda", environment))
-    assert str(error.value) == f"build: pytorch 2.11 {what}; {do}"
+    assert str(error.value) == f"build: pytorch 2.11 {what}. {do}"
 
 
 def test_frameworks_that_are_not_asked_are_judged_by_the_lock(tmp_path, quiet, nvml):
     """MXNet's build ends at sm_86 and has nothing that a driver could translate for Hopper."""
     nvml()
     of_mxnet = replace(need(tmp_path, "cuda", Environment("mxnet-cuda", (), "python")), framework="mxnet")
-    with pytest.raises(ValueError, match=r"^build: mxnet 1\.9\.1 .* capability 9\.0 .*; type device=cpu"):
+    with pytest.raises(ValueError, match=r"^build: mxnet 1\.9\.1 .* capability 9\.0 .*\. Set device=cpu"):
         preflight(of_mxnet)
     nvml(capability=(8, 0))
     assert preflight(of_mxnet) == []
@@ -248,7 +248,7 @@ def test_a_gpu_cut_into_parts_is_refused(nvml):
 def test_an_environment_that_does_not_answer(tmp_path, quiet, nvml, script):
     nvml()
     line = only(preflight(need(tmp_path, "cuda", asked(tmp_path, script))))
-    assert line.startswith("build: environment fake does not say what it was built for")
+    assert line.startswith("build: the framework build of environment fake cannot be queried")
     assert "\n" not in line
 
 

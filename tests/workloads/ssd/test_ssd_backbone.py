@@ -134,9 +134,9 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path
 
 REFUSED = {
     "no backbone": (("workload=ssd",), f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
-    "a key": (("workload=ssd", "backbone.weight={file}"), "; did you mean backbone.weights="),
+    "a key": (("workload=ssd", "backbone.weight={file}"), " (did you mean backbone.weights="),
     "two files": (("workload=ssd", "-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
-    "another workload": (("workload=ncf", "backbone.weights={file}"), "type workload=ncf --help"),
+    "another workload": (("workload=ncf", "backbone.weights={file}"), "Run with workload=ncf --help"),
 }
 
 
