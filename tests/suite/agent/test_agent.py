@@ -1,4 +1,4 @@
-"""An agent: what it ships, what it ends, and when it ends itself. Its Python sees no installed package."""
+"""An agent: what it ships, what it ends, and when it ends itself."""
 
 import os
 import platform
@@ -119,7 +119,7 @@ def test_no_process_outlives_a_run(tmp_path, how):
             link.wire._outgoing.put(None)
         else:
             process.send_signal(signal.SIGTERM)
-            lost = wait_until("signal", link.lost)
+            lost = wait_until("signal", link.failure)
             assert (lost.status, lost.reason) == ("interrupted", "machine here got SIGTERM: its scheduler ends the run")
             link.close()
         _, alive = psutil.wait_procs(started, timeout=15)
@@ -149,14 +149,14 @@ def test_workers_die_with_their_agent(tmp_path):
         started = children_of(process.pid)
         process.kill()
         assert not psutil.wait_procs(started, timeout=10)[1]
-        lost = wait_until("lost", link.lost)
+        lost = wait_until("lost", link.failure)
         assert (lost.status, lost.reason) == ("rank_died", "machine here is lost: its agent closed the line")
 
 
 def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
     with agent(tmp_path, lease_seconds=2.0) as (link, process):
         process.send_signal(signal.SIGSTOP)
-        lost = wait_until("lost", link.lost, 5)
+        lost = wait_until("lost", link.failure, 5)
         process.send_signal(signal.SIGCONT)
     assert lost.reason.startswith("machine here is lost: silent for 2 s (launch.lease_seconds=2)")
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
         begun(link)
         with pytest.raises(ValueError, match="here: No such file or directory"):
             link.call("start", name="worker-0", arguments=["/nowhere"], variables={})
-        with pytest.raises(ValueError, match="here: 1 is no worker here"):
+        with pytest.raises(ValueError, match="here: 1 is not a worker here"):
             link.call("stack", pid=1, number=int(signal.SIGUSR2))
         assert link.call("read", path="/nowhere")["data"] is None
         assert len(set(link.call("ports", count=3, address="127.0.0.1")["ports"])) == 3
