@@ -1,4 +1,4 @@
-"""From the composed configuration to the settings of a run: what is chosen, scaled and refused."""
+"""Resolves the composed configuration to the settings of a run: chooses defaults, scales, and refuses invalid settings."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from suite.machine import devices, sysfiles
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
-"""Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
+"""Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is Ampere."""
 
 
 class UnsupportedError(ValueError):
-    """What this machine or this framework cannot do: no mistake of the user's. In a study a cell says so, and the rest runs."""
+    """The machine or the framework does not support the settings, which are valid in themselves.
+
+    In a study, the cell of such a run shows this, and the remaining cells run.
+    """
 
     shown = "–"
-    """What stands in the cell."""
+    """Text of the cell."""
 
 
 class MissingResourceError(UnsupportedError):
-    """What this machine lacks for a run that it could do with other settings."""
+    """The machine lacks a resource for a run that it could do with different settings."""
 
 
 Lacks = Callable[[UnsupportedError], None]
-"""Is told what the machines lack, and returns where planning is to go on with what they have."""
+"""Receives an error about a missing resource. If it returns, planning continues with the resources that the machines have."""
 
 
 def refuse(error: UnsupportedError) -> None:
-    """Do not go on."""
+    """Raise the error, so that planning stops at the first missing resource."""
     raise error
 
 
@@ -48,9 +51,18 @@ def resolve_settings(
     hosts: Sequence[AvailableHost] = (),
     lacks: Lacks = refuse,
 ) -> Settings:
-    """The settings of a run (seed 0) from the configuration. Raises ValueError; what the machines lack goes to `lacks`.
+    """Return the settings of a run, with seed 0.
 
-    `hosts`: the machines that the run may take; without any, this one.
+    Args:
+        config: The composed configuration.
+        workload: The workload of the run.
+        framework: The framework of the run.
+        hosts: The machines that the run may use. Empty: this machine.
+        lacks: Receives each error about a missing resource.
+
+    Raises:
+        ValueError: The settings are invalid.
+        UnsupportedError: The workload, the framework, or the devices do not support them.
     """
     config = _checked_hosts(config, hosts, lacks)
     profile = config.profile.name
@@ -64,12 +76,12 @@ def resolve_settings(
     _check_link(config.link, device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
-    if dataset and dataset not in (known := registry.dataset_names()):
-        raise not_allowed("workload.dataset", dataset, known)
+    if dataset and dataset not in (dataset_names := registry.dataset_names()):
+        raise not_allowed("workload.dataset", dataset, dataset_names)
     targets = _targets(workload, defaults, options)
     if config.update.kind == "async":
         _check_asynchronous(config, workload, framework, precision)
-    elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
+    not_options = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -91,13 +103,13 @@ def resolve_settings(
         "variant": defaults.variant,
         "targets": targets,
         **values,
-        "options": {name: value for name, value in options.items() if name not in elsewhere},
+        "options": {name: value for name, value in options.items() if name not in not_options},
     }
-    return Settings(**{**_as_typed(config, decided), **decided})
+    return Settings(**{**_settings_from_config(config, decided), **decided})
 
 
-def _as_typed(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
-    """The settings that are what the user typed, under the key that their field names."""
+def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the settings that are copied from the configuration, by the command-line key of their field."""
     values = {}
     for item in fields(Settings):
         if item.metadata["typed"] and item.name not in decided:
@@ -106,7 +118,11 @@ def _as_typed(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]
 
 
 def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
-    """The workload's `Options` by field name, wherever each is typed. Raises ValueError for a key that it does not have."""
+    """Return the values of the workload's `Options` by field name, from the groups that hold their keys.
+
+    Raises:
+        ValueError: A key is set that the workload does not have.
+    """
     keys, defaults = option_keys(workload.Options), untyped(workload.Options)
     options: dict[str, Json] = {}
     for key, item in keys.items():
@@ -119,25 +135,25 @@ def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
             raise ValueError(
-                f"{key}={value}: workload={workload.name} has no such key; allowed: {allowed or 'none of these groups'}"
+                f"{key}={value}: workload={workload.name} has no such key. Allowed: {allowed or 'no key of these groups'}"
             )
     return options
 
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
-    """The options that differ from their defaults."""
-    untouched = untyped(workload.Options)
-    return {name: value for name, value in options.items() if value != untouched[name]}
+    """Return the options that differ from their defaults."""
+    defaults = untyped(workload.Options)
+    return {name: value for name, value in options.items() if value != defaults[name]}
 
 
 def _check_link(link: str, device: str, framework: Framework) -> None:
-    """Raises Impossible for a way of exchanging data that the devices do not have."""
+    """Raise UnsupportedError if the devices cannot exchange data over the chosen transport."""
     if link == "no_p2p" and device == "cpu":
-        raise UnsupportedError(f"link={link}: CPU cores have no links of their own; leave it out, or type device=cuda")
+        raise UnsupportedError(f"link={link}: CPU cores have no peer-to-peer links. Leave it out, or set device=cuda")
     if link == "network" and framework.process_count(2, device) == 1:
         raise UnsupportedError(
-            f"link={link}: {framework.name} drives the devices of a machine from one process, and there is no network between "
-            f"them; leave it out"
+            f"link={link}: {framework.name} drives all devices of a machine from a single process, without a network between "
+            f"them. Leave it out"
         )
 
 
@@ -149,13 +165,17 @@ def _precision(
     rules: str,
     hosts: Sequence[AvailableHost],
 ) -> str:
-    """As typed; `auto` on GPUs: the first of the workload's that trainer and devices have and the rules allow."""
+    """Return the precision.
+
+    `auto` on GPUs is the first precision in the workload's list that the trainer and the devices support and the rules allow.
+    `auto` on CPU cores is fp32.
+    """
     precision, allowed = str(config.precision), framework.precisions_of(workload)
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
         closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]
-        usable = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
-        offered = [one for one in usable if all(allows.holds(one, {}) for allows in closed)]
+        usable = [choice for choice in workload.gpu_precisions if choice in allowed and least >= FIRST_WITH[choice]]
+        offered = [choice for choice in usable if all(allows.holds(choice, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise UnsupportedError(
@@ -163,84 +183,85 @@ def _precision(
         )
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise UnsupportedError(
-            f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda"
+            f"precision={precision}: only GPUs support it. Set precision=fp32 or bf16, or device=cuda"
         )
     if device == "cuda" and least < FIRST_WITH[precision]:
-        have, needed = ("{}.{}".format(*one) for one in (least, FIRST_WITH[precision]))
+        found, needed = ("{}.{}".format(*capability) for capability in (least, FIRST_WITH[precision]))
         raise UnsupportedError(
-            f"precision={precision}: GPUs have it from compute capability {needed} on, {_where(hosts)} has one of {have}; "
-            f"type precision=auto or fp32"
+            f"precision={precision}: GPUs support it from compute capability {needed} on, but {_where(hosts)} has a GPU of "
+            f"{found}. Set precision=auto or fp32"
         )
     return precision
 
 
 def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
-    """Of each host, or of this machine, its GPUs as `machine.devices.hardware` gives them."""
+    """Return the GPUs of each host, as `suite.machine.devices.hardware` describes them. Without hosts, of this machine."""
     return [host.hardware["gpus"] for host in hosts] if hosts else [[asdict(gpu) for gpu in devices.gpus()]]
 
 
 def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
-    """The compute capabilities of the GPUs that a run on `count` devices takes."""
+    """Return the sorted compute capabilities of the GPUs that a run on `count` devices uses."""
     each = count // max(1, len(hosts))
     return sorted({str(gpu["capability"]) for gpus in visible_gpus(hosts) for gpu in gpus[:each]})
 
 
 def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
-    found = [
-        (int(major), int(minor)) for major, _, minor in (one.partition(".") for one in gpu_capabilities(hosts, count))
-    ]
-    return min(found, default=(99, 0))  # none is seen, which is said elsewhere
+    parts = (capability.partition(".") for capability in gpu_capabilities(hosts, count))
+    found = [(int(major), int(minor)) for major, _, minor in parts]
+    return min(found, default=(99, 0))  # no GPU is visible: `choose_device` reports this
 
 
 def auto_environment(framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int) -> str:
-    """What `environment=auto` stands for: of a framework's environments the first that suits the GPUs and their driver."""
-    name, others = framework.environments[device], framework.other_gpu_environments
-    if device == "cpu" or not others:
+    """Return the name that `environment=auto` selects: the framework's first environment that suits the GPUs and driver."""
+    name, alternatives = framework.environments[device], framework.other_gpu_environments
+    if device == "cpu" or not alternatives:
         return name
     with devices.nvml() as library:
         driver = None if library is None or hosts else devices.cuda_driver_version(library)
-    return locks.suiting([name, *others], gpu_capabilities(hosts, count), driver)
+    return locks.suiting([name, *alternatives], gpu_capabilities(hosts, count), driver)
 
 
 def _linear(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
-    """`mkl` or `onednn`; empty where there is nothing to choose. Raises ValueError where it was typed nevertheless.
+    """Return the library of linear layers, `mkl` or `onednn`. Empty if there is no choice.
 
-    `auto` goes by this machine's processor: docs/design.md has figures.
+    `auto` depends on the processor of this machine. Measurements are in docs/design.md.
+
+    Raises:
+        ValueError: A library is set although there is no choice.
     """
-    typed = str(config.framework.linear)
+    library = str(config.framework.linear)
     if framework.name in workload.linear_choice and (device, precision) == ("cpu", "fp32"):
         by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
-        return by_processor if typed == "auto" else typed
-    if typed != "auto":
+        return by_processor if library == "auto" else library
+    if library != "auto":
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
-        raise ValueError(f"framework.linear={typed}: {where} has nothing to choose there; leave it out")
+        raise ValueError(f"framework.linear={library}: {where} has no choice of this library. Leave it out")
     return ""
 
 
 def _graphs(config: RunConfig, workload: type[Workload], framework: Framework, device: str, devices: int) -> str:
-    """`on`, or empty. Raises ValueError where it was typed and cannot be."""
-    typed = str(config.framework.graphs)
-    if typed != "on":
+    """Return `on` to capture a step as a CUDA graph, or empty. Raises ValueError if it is set but not supported."""
+    if str(config.framework.graphs) != "on":
         return ""
     able = "graphs" in framework.gpu_choices and device == "cuda" and devices <= workload.graph_devices
     if not able or (config.mode, config.update.kind) != ("train", "sync"):
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config.mode}"
-        raise ValueError(f"framework.graphs=on: {where} has no graph of a step; type framework.graphs=auto")
+        raise ValueError(f"framework.graphs=on: {where} does not support CUDA graphs. Set framework.graphs=auto")
     return "on"
 
 
 def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
-    """`off`, or empty. Raises ValueError where it was typed and there are none."""
+    """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if there are no such kernels."""
     if config.framework.kernels == "auto":
         return ""
     if "kernels" not in framework.gpu_choices or device != "cuda":
         where = f"{framework.name} on device={device}"
-        raise ValueError(f"framework.kernels=off: {where} has none of the suite's own kernels; leave it out")
+        raise ValueError(f"framework.kernels=off: {where} does not use GPU kernels of the suite. Leave it out")
     return "off"
 
 
 def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: Framework, precision: str) -> None:
-    """Raise ValueError, in one line, for what `update=async` does not have."""
+    """Raise ValueError if `update=async` does not support the settings. The message is a single line."""
     if framework.name not in workload.asynchronous:
         offered = [
             f"workload={name}"
@@ -249,48 +270,62 @@ def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: 
         ]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise UnsupportedError(
-            f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}"
+            f"update=async: not supported by {workload.name} in {framework.name}. Set update=sync{instead}"
         )
     if config.nodes > 1:
-        raise UnsupportedError("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
+        raise UnsupportedError("update=async: only nodes=1 is supported. Set nodes=1, or update=sync")
     if config.mode != "train":
-        raise ValueError(f"update=async: mode={config.mode} makes no updates; type mode=train, or update=sync")
+        raise ValueError(f"update=async: mode={config.mode} makes no updates. Set mode=train, or update=sync")
     if config.timing.each == "steps":
         raise ValueError(
-            "update=async: a step is made by several workers at times of their own; type timing=stretch, or update=sync"
+            "update=async: workers update at different times, so that there are no common steps to time. "
+            "Set timing=stretch, or update=sync"
         )
     if precision == "fp16":
-        raise UnsupportedError("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
+        raise UnsupportedError("update=async: precision=fp16 is not supported. Set precision=bf16 or fp32")
 
 
 def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length: str) -> str:
-    """The meaning of `stop`, `length` where none was typed and there is no target; checks that it fits what the run does."""
+    """Return when a run stops, such as `target` or `steps:50`.
+
+    Args:
+        config: The composed configuration.
+        profile: Name of the profile.
+        targets: Targets of the workload by metric.
+        length: Value of `stop=auto` for a run without a target.
+
+    Raises:
+        ValueError: `stop` does not suit the mode, the profile, or the timing.
+    """
     stop, mode = str(config.stop), config.mode
-    measures = mode == "train" and profile != "synthetic" and bool(targets)
+    evaluates = mode == "train" and profile != "synthetic" and bool(targets)
     if stop == "auto":
-        stop = "target" if measures else length
-    if stop == "target" and not measures:
-        why = f"profile={profile} mode={mode}" if targets else "the workload has no target and"
-        raise ValueError(f"stop=target: {why} evaluates nothing; type stop=steps:50")
+        stop = "target" if evaluates else length
+    if stop == "target" and not evaluates:
+        why = f"profile={profile} mode={mode} does not evaluate" if targets else "the workload has no target"
+        raise ValueError(f"stop=target: {why}. Set stop=steps:50")
     if mode == "inference" and profile == "synthetic":
-        raise ValueError("mode=inference: profile=synthetic has no evaluation set; type profile=demo or reference")
+        raise ValueError("mode=inference: profile=synthetic has no evaluation set. Set profile=demo or reference")
     if mode == "inference" and not stop.startswith("steps:"):
-        raise ValueError(f"stop={stop}: mode=inference counts evaluation batches; type stop=steps:50")
+        raise ValueError(f"stop={stop}: mode=inference counts evaluation batches. Set stop=steps:50")
     if config.timing.warmup_steps and stop == "target":
         raise ValueError(
-            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step; "
-            f"leave it out, or type stop=steps:50"
+            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step. "
+            f"Leave it out, or set stop=steps:50"
         )
     return stop
 
 
 def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> RunConfig:
-    """The configuration with devices that divide among the machines; `lacks` hears of what does not or is not there."""
+    """Return the configuration with a number of devices that divides evenly among the machines.
+
+    `lacks` receives an error if machines are missing, or if the requested number does not divide.
+    """
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
         line = (
-            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-            f"(salloc -N{machines}), or leave nodes out for this machine alone"
+            f"nodes={machines}: no machines are named. Set launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
+            f"(salloc -N{machines}), or leave nodes out to use only this machine"
         )
         lacks(MissingResourceError(line))
     if (error := uneven(count, machines)) is None:
@@ -300,18 +335,18 @@ def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
 
 
 def uneven(count: int, machines: int) -> MissingResourceError | None:
-    """What is wrong with so many devices on so many machines, if they have not the same number each."""
+    """Return an error if `count` devices do not divide evenly among the machines. Otherwise returns None."""
     if count % machines == 0:
         return None
     fitting = max(1, count // machines) * machines
     return MissingResourceError(
-        f"nodes={machines} gpus={count}: every machine has the same number of devices; "
-        f"type gpus={fitting} or another multiple of {machines}"
+        f"nodes={machines} gpus={count}: every machine must have the same number of devices. "
+        f"Set gpus={fitting} or a different multiple of {machines}"
     )
 
 
 def _where(hosts: Sequence[AvailableHost]) -> str:
-    """`this machine`, or the node with the fewest GPUs and cores."""
+    """Return `this machine`, or the name of the machine with the fewest GPUs and cores."""
     least = min(hosts, key=lambda host: (len(host.hardware["gpus"]), len(host.cores)), default=None)
     return "this machine" if least is None else f"machine {least.name}"
 
@@ -319,8 +354,11 @@ def _where(hosts: Sequence[AvailableHost]) -> str:
 def choose_device(
     config: RunConfig, profile: str, framework: Framework, hosts: Sequence[AvailableHost], lacks: Lacks
 ) -> tuple[str, RunConfig]:
-    """(`cpu` or `cuda`, the configuration with no more devices than there are). Raises ValueError for a GPU that does not
-    answer."""
+    """Return `cpu` or `cuda`, and the configuration with at most as many GPUs as are available.
+
+    Raises:
+        ValueError: A GPU does not respond.
+    """
     wanted, count = config.device, config.gpus
     for host in hosts:
         if host.gpu_fault and wanted != "cpu":
@@ -329,19 +367,19 @@ def choose_device(
     machines = max(1, len(hosts))
     if not visible and (wanted == "cuda" or (wanted == "auto" and profile == "reference")):
         line = (
-            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+            "device=cuda: no NVIDIA GPU is visible (check the driver and CUDA_VISIBLE_DEVICES). Set device=cpu"
             if wanted == "cuda"
-            else "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
-            "for a small run without a data set type profile=demo"
+            else "profile=reference needs a GPU, but no GPU is visible. To train on CPU cores, set device=cpu. "
+            "For a small run without a data set, set profile=demo"
         )
         lacks(MissingResourceError(line))
-        return "cuda", config  # whatever else is said is about GPUs too
+        return "cuda", config  # so that all further errors are about GPUs too
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
-        most = machines * len(visible)
-        line = f"gpus={count}: {_where(hosts)} shows {len(visible)} GPU(s); type gpus={most} or less"
+        available = machines * len(visible)
+        line = f"gpus={count}: {_where(hosts)} has {len(visible)} visible GPU(s). Set gpus={available} or less"
         lacks(MissingResourceError(line))
-        config = replace(config, gpus=most)
+        config = replace(config, gpus=available)
     return "cuda" if use_cuda else "cpu", config
 
 
@@ -360,16 +398,16 @@ def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework)
 def cores_per_device(
     config: RunConfig, device: str, hosts: Sequence[AvailableHost], lacks: Lacks
 ) -> tuple[int, RunConfig]:
-    """(CPU cores of one device, the configuration with no more devices than every machine has cores for)."""
+    """Return the CPU cores per device, and the configuration with at most as many devices as every machine has cores for."""
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
-    machines, asked = max(len(hosts), config.nodes), config.cpu.cores_per_device
+    machines, requested = max(len(hosts), config.nodes), config.cpu.cores_per_device
     count = config.gpus // machines
-    each = max(1, cores // count) if asked == "all" else int(asked)
+    each = max(1, cores // count) if requested == "all" else int(requested)
     if device == "cpu" and each * count > cores and not config.oversubscribe:
         fitting = max(1, cores // each) * machines
         line = (
-            f"gpus={config.gpus}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
-            f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
+            f"gpus={config.gpus}: {count} CPU device(s) of {each} core(s) need {each * count} cores, but {_where(hosts)} has "
+            f"{cores}. Set gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)"
         )
         lacks(MissingResourceError(line))
@@ -379,20 +417,24 @@ def cores_per_device(
 
 
 def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
-    """As typed. Raises ValueError for more threads than a device has cores."""
-    typed = str(config.cpu.threads_per_device)
-    if typed != "auto" and device == "cpu" and int(typed) > cores:
+    """Return the threads per device, or `auto`. Raises ValueError for more threads than a device has cores."""
+    threads = str(config.cpu.threads_per_device)
+    if threads != "auto" and device == "cpu" and int(threads) > cores:
         raise ValueError(
-            f"cpu.threads_per_device={typed}: a device has {cores} core(s); type 1 to {cores}, or auto; "
-            f"cpu.cores_per_device=N gives it more"
+            f"cpu.threads_per_device={threads}: a device has {cores} core(s). Set 1 to {cores}, or auto, or set "
+            f"cpu.cores_per_device=N for more cores per device"
         )
-    return typed
+    return threads
 
 
 def _values(
     config: RunConfig, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
 ) -> dict[str, Json]:
-    """The settings that follow from a hyperparameter set with the user's own values on top, at the batch that was asked for."""
+    """Return the hyperparameters and the settings that depend on them: batch size, scaling, and the source of each value.
+
+    Values that the user sets replace those of the hyperparameter set. The learning rate is scaled to the requested batch
+    size, unless the user sets it.
+    """
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
     name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
@@ -400,9 +442,9 @@ def _values(
     chosen = sets[name] if name else {}
     values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
     sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
-    for key, given in options.items():
-        if given is not None and (key in values or key in of_sets(workload.Options)):
-            values[key], sources[key] = given, "user"
+    for key, value in options.items():
+        if value is not None and (key in values or key in of_sets(workload.Options)):
+            values[key], sources[key] = value, "user"
     set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
     size = batch_size(config.batch, config.gpus, set_batch)
     scaling = set_scaling if config.lr_scaling == "set" else str(config.lr_scaling)
@@ -418,41 +460,53 @@ def _values(
 
 
 def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
-    """Global batch size of `set`, `global:N` or `per_device:N`. Raises ValueError for one that the devices cannot share."""
+    """Return the global batch size, in the batch unit of the workload.
+
+    Args:
+        rule: `set` (from the hyperparameter set), `global:N`, or `per_device:N`.
+        devices_count: Number of devices.
+        set_batch: Global batch size of the hyperparameter set. None: the workload has no set.
+
+    Raises:
+        ValueError: `set` without a hyperparameter set.
+        UnsupportedError: There are fewer samples than devices.
+    """
     kind, _, number = rule.partition(":")
     if kind == "set":
         if set_batch is None:
-            raise ValueError("batch=set: the workload has no hyperparameter set to take it from; type batch=global:N")
+            raise ValueError("batch=set: the workload has no hyperparameter set with a batch size. Set batch=global:N")
         size = int(set_batch)
     else:
         size = int(number) * (devices_count if kind == "per_device" else 1)
     if size < devices_count:
         raise UnsupportedError(
-            f"batch={rule}: {size} sample(s) per step cannot be shared by {devices_count} devices; "
-            f"type batch=global:{devices_count} or more"
+            f"batch={rule}: {size} sample(s) per step cannot be divided among {devices_count} devices. "
+            f"Set batch=global:{devices_count} or more"
         )
     return size
 
 
 def _rate_factor(scaling: str, ratio: float) -> float:
-    """What the set's learning rate is multiplied by when the batch is `ratio` times the set's."""
+    """Return the factor for the learning rate of the set if the batch size is `ratio` times the batch size of the set."""
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 
 
 def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> dict[str, float]:
-    """The profile's targets with the user's own: `workload.target=X` for one metric, `workload.target.METRIC=X` for several."""
-    given = options.get("target")
-    if given is None:
+    """Return the targets by metric: those of the profile, or the user's values.
+
+    A user sets `workload.target=X` if there is a single metric, and `workload.target.METRIC=X` if there are several.
+    """
+    target = options.get("target")
+    if target is None:
         return dict(defaults.targets)
-    if isinstance(given, Mapping):
-        typed_targets = {metric: float(value) for metric, value in given.items() if value is not None}
-        unknown = next((metric for metric in typed_targets if metric not in defaults.targets), None)
+    if isinstance(target, Mapping):
+        user_targets = {metric: float(value) for metric, value in target.items() if value is not None}
+        unknown = next((metric for metric in user_targets if metric not in defaults.targets), None)
         if unknown is not None:
             raise not_allowed(f"workload.target (of {workload.name})", unknown, defaults.targets)
-        return {**defaults.targets, **typed_targets}
+        return {**defaults.targets, **user_targets}
     if len(defaults.targets) != 1:
         keys = ", ".join(f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items())
-        raise ValueError(
-            f"workload.target={given}: {workload.name} has {len(defaults.targets)} targets; type {keys or 'none'}"
-        )
-    return {metric: float(given) for metric in defaults.targets}
+        remedy = f"Set {keys}" if keys else "Leave it out"
+        raise ValueError(f"workload.target={target}: {workload.name} has {len(defaults.targets)} targets. {remedy}")
+    return {metric: float(target) for metric in defaults.targets}
