@@ -157,7 +157,7 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
         of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
         of_other_batch = replace(run, settings=replace(run.settings, batch_size_global=4096))
         for other in (of_other_data, of_other_variables, of_other_batch):
-            with pytest.raises(ValueError, match="holds a run of other settings or data"):
+            with pytest.raises(ValueError, match="holds a run with different settings or data"):
                 finished_status(tmp_path, other)
     of_other_gpu = replace(run, environment_variables={**run.environment_variables, "CUDA_VISIBLE_DEVICES": "3"})
     assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
