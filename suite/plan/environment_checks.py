@@ -40,7 +40,7 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
         f"anyone who can connect to their ports can read and write files and run code as you"
     )
     if settings.nodes > 1 or config.framework.allow_open_grpc:
-        log(f"warning: {risk}. Block access from other machines with a firewall (docs/several_machines.md)")
+        log(f"warning: {risk}. Block access from outside with a firewall (docs/several_machines.md)")
         return
     if env.container is not None:
         reason = f"containers of environment={env.name} use the network of the machine"

@@ -47,12 +47,12 @@ def plan(
     descriptions: Descriptions | None = None,
     typed: Sequence[str] = (),
 ) -> Plan:
-    """Plan one job, and collect all errors that would prevent it, without starting a process of the run.
+    """Plan a job, and collect all errors that would prevent it, without starting a process of the run.
 
     Args:
         config: The composed configuration of the job.
         name: Name of the job, which is also the name of its folder.
-        output: Folder that job folders are created in. None: only the errors are needed, and no job is made.
+        output: Folder that job folders are created in. Without it, no job is made, and only errors are collected.
         plugins: The plugins of the command.
         hosts: The machines of the command. The job uses the first `config.nodes` of them. Empty: this machine.
         cell: The cell of a study that the job belongs to.

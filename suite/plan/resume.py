@@ -100,7 +100,7 @@ def finished_status(folder: Path, run: RunSpec) -> str:
 def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
     """Raise ValueError if `status.json` records that a run finished, but its log does not.
 
-    Running it again would discard a finished run and draw another seed.
+    Running it again would discard a finished run and draw a new seed.
     """
     filed = read_filed_end(folder)
     if filed is not None and filed.is_finished:

@@ -222,12 +222,12 @@ def auto_environment(framework: Framework, device: str, hosts: Sequence[Availabl
 
 
 def _linear(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
-    """Return the library of linear layers, `mkl` or `onednn`. Empty if there is no choice.
+    """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
 
     `auto` depends on the processor of this machine. Measurements are in docs/design.md.
 
     Raises:
-        ValueError: A library is set although there is no choice.
+        ValueError: A library is set, but the workload and the device offer no choice.
     """
     library = str(config.framework.linear)
     if framework.name in workload.linear_choice and (device, precision) == ("cpu", "fp32"):
@@ -251,7 +251,7 @@ def _graphs(config: RunConfig, workload: type[Workload], framework: Framework, d
 
 
 def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
-    """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if there are no such kernels."""
+    """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if the run uses none of them."""
     if config.framework.kernels == "auto":
         return ""
     if "kernels" not in framework.gpu_choices or device != "cuda":
@@ -278,7 +278,7 @@ def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: 
         raise ValueError(f"update=async: mode={config.mode} makes no updates. Set mode=train, or update=sync")
     if config.timing.each == "steps":
         raise ValueError(
-            "update=async: workers update at different times, so that there are no common steps to time. "
+            "update=async: workers update at different times, so that steps of all workers cannot be timed. "
             "Set timing=stretch, or update=sync"
         )
     if precision == "fp16":
@@ -335,7 +335,7 @@ def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
 
 
 def uneven(count: int, machines: int) -> MissingResourceError | None:
-    """Return an error if `count` devices do not divide evenly among the machines. Otherwise returns None."""
+    """Return an error if `count` devices do not divide evenly among the machines."""
     if count % machines == 0:
         return None
     fitting = max(1, count // machines) * machines
@@ -384,7 +384,7 @@ def choose_device(
 
 
 def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework) -> bool:
-    """Under `device=auto` a demo uses GPUs only where the environment for them exists."""
+    """Check whether `device=auto` uses GPUs. A demo uses GPUs only if an environment for GPUs exists."""
     if profile == "reference":
         return True
     try:

@@ -77,7 +77,7 @@ def _check_batch(workload: Workload) -> None:
 def _check_first_evaluation(workload: Workload) -> None:
     """Raise ValueError if a run to its target would stop before its first evaluation.
 
-    An additional evaluation after the last epoch is no remedy, because the rules do not name it (SSD under v0.7).
+    An additional evaluation after the last epoch would not help, because the rules do not name it (SSD under v0.7).
     """
     settings = workload.settings
     max_epochs = int(settings.hyperparameters["max_epochs"])
