@@ -156,7 +156,7 @@ class Agent:
 
         Args:
             run: Content of run.json.
-            watches_pids: Check whether workers live by their process ids. False if they run in containers, where ids differ.
+            watches_pids: Check by process id whether workers are alive. False in containers, where process ids differ.
 
         Returns:
             The path of the folder.

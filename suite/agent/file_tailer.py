@@ -30,7 +30,7 @@ class FileTailer:
         Heartbeats come last, so that a worker's final heartbeat never overtakes the output that the worker wrote before it.
 
         Args:
-            most_bytes: About how many bytes to send, apart from heartbeats. Heartbeats are sent even if it is 0.
+            most_bytes: Approximate limit of the bytes to send. Heartbeats do not count, and are sent even if it is 0.
         """
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
         for name in sorted(names, key=is_beat):

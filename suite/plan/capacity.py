@@ -70,7 +70,7 @@ def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[A
         hosts: The machines of the run. Empty: this machine.
 
     Raises:
-        TooLarge: They cannot. The message is a single line.
+        TooLarge: The activations do not fit. The message is a single line.
     """
     if settings.mode not in ("train", "forward_backward"):
         return
@@ -108,7 +108,7 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
         hosts: The machines of the run. Empty: this machine.
 
     Raises:
-        TooLarge: They do not fit. The message is a single line.
+        TooLarge: The batches do not fit. The message is a single line.
     """
     settings = workload.settings
     if settings.device != "cpu":

@@ -27,7 +27,7 @@ def settings_text(config: RunConfig, package: str = "") -> str:
         package: Key of the part to return, such as `workload`. Empty: all settings.
 
     Raises:
-        ValueError: The settings cannot be determined, or `package` does not exist.
+        ValueError: The settings are invalid, or `package` does not exist.
     """
     _, findings, draft, notes = plan(config)
     if draft is None:

@@ -159,7 +159,8 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
     now = _flat(_compared_settings(run)) | _flat(identifying_variables(run.environment_variables))
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     texts = [
-        f"{name} is {_shown(before.get(name))} there and {_shown(now.get(name))} in this command" for name in differing
+        f"{name} is {_shown(before.get(name))} in that run and {_shown(now.get(name))} in this command"
+        for name in differing
     ]
     if earlier.facts.fingerprint != run.facts.fingerprint:
         texts.append("the data set has different content (fingerprint)")
@@ -311,7 +312,7 @@ def find_resume(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tup
 
 
 def _not_resumable_reason(path: Path, run: RunSpec) -> str:
-    """Return why `run` cannot resume from a checkpoint: its settings differ, or it would diverge again. Empty if it can."""
+    """Return why `run` cannot resume from a checkpoint: its settings differ, or it would diverge again. Empty if `run` can resume."""
     try:
         earlier = read_run(path.parent / RUN_FILE)
         end = read_logged_end(path.parent / f"result_{earlier.run_index}.txt")

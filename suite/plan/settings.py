@@ -319,7 +319,7 @@ def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length:
 def _checked_hosts(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> RunConfig:
     """Return the configuration with a number of devices that divides evenly among the machines.
 
-    `lacks` receives an error if machines are missing, or if the requested number does not divide.
+    `lacks` receives an error if machines are missing, or if the requested number of devices does not divide evenly.
     """
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):

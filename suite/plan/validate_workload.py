@@ -12,7 +12,7 @@ def check_workload(workload: Workload) -> None:
     """Check that a run can reach its first evaluation, and that its batch size and length suit its data set.
 
     Raises:
-        ValueError: It cannot, or they do not. The message is a single line.
+        ValueError: The run would fail, or a setting does not suit the data set. The message is a single line.
     """
     settings = workload.settings
     evaluates = settings.mode == "train" and settings.profile != "synthetic" and bool(settings.targets)

@@ -195,5 +195,5 @@ def test_other_settings_in_the_same_folder_are_named(folder):
     value["settings"]["precision"] = "bf16"
     path.write_text(json.dumps(value))
     line = refusal(resume(folder, *TOY_RUN, *SEED, "runs=2"))
-    assert 'precision is "bf16" there and "fp32" in this command' in line
-    assert "hyperparameters.max_epochs is 9 there and 5 in this command" in line
+    assert 'precision is "bf16" in that run and "fp32" in this command' in line
+    assert "hyperparameters.max_epochs is 9 in that run and 5 in this command" in line
