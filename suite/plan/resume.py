@@ -312,7 +312,7 @@ def find_resume(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tup
 
 
 def _not_resumable_reason(path: Path, run: RunSpec) -> str:
-    """Return why `run` cannot resume from a checkpoint: its settings differ, or it would diverge again. Empty if `run` can resume."""
+    """Return why `run` cannot resume from a checkpoint, or an empty string. A run that diverged would diverge again."""
     try:
         earlier = read_run(path.parent / RUN_FILE)
         end = read_logged_end(path.parent / f"result_{earlier.run_index}.txt")
