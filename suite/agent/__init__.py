@@ -1,5 +1,5 @@
-"""What runs beside the workers on each machine of a run over several: starts, watches and ends them, ships what they write.
+"""The agent: a process on each machine of a multi-node run. It starts, watches, and ends workers, and sends their files.
 
-`python -m suite.agent`, spoken to by the controller over one pair of streams (suite/agent/wire.py). Standard library only:
-whatever Python a machine has will do. For the controller; workers know nothing of it.
+The controller starts it as `python -m suite.agent` and exchanges messages with it over one pair of streams
+(suite/agent/message_stream.py). The agent runs in the controller's Python. Workers never communicate with it.
 """

@@ -1,4 +1,4 @@
-"""`python -m suite.agent --lease SECONDS`: serves the controller that holds its standard input and output."""
+"""`python -m suite.agent --lease SECONDS` serves the controller that is connected to its standard input and output."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from suite.agent.message_stream import MessageStream
 
 
 def main() -> int:
-    """Exit code 0 once the controller is gone and nothing is left."""
+    """Serve the controller until it is gone and no process of a run is left. Return exit code 0."""
     parser = argparse.ArgumentParser(prog="python -m suite.agent")
     parser.add_argument(
-        "--lease", type=float, required=True, help="seconds of silence after which everything here is ended"
+        "--lease",
+        type=float,
+        required=True,
+        help="end all processes after this many seconds without a message from the controller",
     )
-    given = parser.parse_args()
+    args = parser.parse_args()
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not cut into messages
-    Agent(MessageStream(sys.stdin.buffer, output), given.lease).run()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # printed text goes to stderr, so that it cannot corrupt messages
+    Agent(MessageStream(sys.stdin.buffer, output), args.lease).run()
     return 0
 
 

@@ -15,8 +15,9 @@ def facts() -> dict[str, Any]:
     """Return the first message of an agent.
 
     Returns:
-        Name, addresses, cores, why the GPUs cannot be used (`gpu_fault`, empty if they can), and under `hardware` the result of
-        `suite.machine.devices.hardware`.
+        Host name, process id, versions, addresses, cores, SLURM step (empty outside SLURM), `gpu_fault` (why the GPUs cannot be
+        used, empty if they can), `private_network_fault` (why workers cannot have a private network, empty if they can), and
+        `hardware` (the result of `suite.machine.devices.hardware`).
     """
     step = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
     fault = ""

@@ -1,4 +1,4 @@
-"""What appears in a folder, as messages: beats whole, everything else as appended bytes."""
+"""Sends the files of a folder as messages: whole heartbeat files, and the bytes that were appended to all remaining files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ CHUNK_BYTES = 192 << 10
 
 
 class FileTailer:
-    """Follows the files of a folder, whose names are flat."""
+    """Follows the files of a folder. Subfolders are ignored."""
 
     def __init__(self, folder: Path) -> None:
-        """What lies there now is known."""
+        """Start to follow `folder`. Files that exist already are not sent."""
         self.folder = folder
         self.known = {entry.name for entry in os.scandir(folder)}
-        """Files that the other side has."""
+        """Files that the controller already has, and that are never sent."""
         self._sent: dict[str, tuple[int, int]] = {}
-        """File to (inode, bytes sent); of a beat its modification time in place of the bytes."""
+        """Maps a file to its inode and the bytes sent. For a heartbeat file, to its inode and modification time (ns)."""
 
     def new(self, most_bytes: float) -> Iterator[dict[str, Any]]:
-        """What is new, logs before beats: a worker's last word comes after what it wrote. Beats however little is wanted."""
+        """Yield new contents of the files as messages.
+
+        Heartbeats come last, so that a worker's final heartbeat never overtakes the output that the worker wrote before it.
+
+        Args:
+            most_bytes: Approximate limit of the bytes to send. Heartbeats do not count, and are sent even if it is 0.
+        """
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
         for name in sorted(names, key=is_beat):
             if name in self.known or is_temporary(name):
@@ -57,7 +63,7 @@ class FileTailer:
         with open(self.folder / name, "rb") as stream:
             status = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))
-            whole = inode != status.st_ino or status.st_size < sent  # new, or another file of this name
+            whole = inode != status.st_ino or status.st_size < sent  # the file is new, was replaced, or was truncated
             at = 0 if whole else sent
             while whole or at < status.st_size:
                 stream.seek(at)
@@ -65,5 +71,5 @@ class FileTailer:
                 self._sent[name] = status.st_ino, at + len(data)
                 yield {"file": name, "at": at, "data": packed(data)}
                 at, whole = at + len(data), False
-                if not data:  # cut off at this moment: the next look sends it again
+                if not data:  # truncated at this moment: the next call sends the file from its start
                     return

@@ -1,7 +1,8 @@
-"""Messages between controller and agent: a JSON object a line over a pair of streams, with a beat whenever there is silence.
+"""Messages between controller and agent: a pair of streams with a JSON object per line, and a keep-alive message when idle.
 
-JSON escapes line ends and bytes travel as base64, so a line is a message. Neither side ever waits for the other: a thread
-reads, another writes, and a link that is down fills a queue instead of blocking whoever sends.
+JSON escapes line ends, and bytes are encoded as base64, so each line is a message. Neither side ever blocks on its peer: a
+reader thread and a writer thread serve the streams. If the connection is down, messages fill a queue instead of blocking
+the sender.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 BEAT_SECONDS = 1.0
-"""Longest silence of a side that lives."""
+"""Longest interval (s) between two messages. If the queue is empty, the writer sends `{}` as a keep-alive message."""
 STRANGE_LINES = 20
-"""Lines of something else that are kept: greetings of a login shell, or why an agent could not start."""
+"""Number of non-message lines to keep, such as greetings of a login shell, or the reason why an agent could not start."""
 
 Message = Mapping[str, Any]
 
 
 class MessageStream:
-    """One end of the line. What arrives is read with `received`."""
+    """One end of the connection. `send` queues a message, and `received` yields the messages that have arrived."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self.heard = time.monotonic()
-        """When the other side was heard last."""
+        """Time (`time.monotonic`) of the last message or keep-alive message from the peer."""
         self.ended = threading.Event()
-        """Set when the other side has closed its end."""
+        """Set when the peer has closed the connection."""
         self.strange: list[str] = []
-        """Lines that are no messages."""
+        """The last lines that were not messages."""
         self._reader, self._writer = reader, writer
         self._incoming: queue.Queue[Message | None] = queue.Queue()
         self._outgoing: queue.Queue[Message | None] = queue.Queue()
@@ -42,36 +43,36 @@ class MessageStream:
 
     @property
     def silent_seconds(self) -> float:
-        """How long the other side has said nothing, not even a beat."""
+        """Seconds since the last message or keep-alive message from the peer."""
         return time.monotonic() - self.heard
 
     @property
     def backlog(self) -> int:
-        """Messages that wait to be sent."""
+        """Number of messages that wait to be sent."""
         return self._outgoing.qsize()
 
     def send(self, **message: Any) -> None:
-        """Put a message on its way; returns at once, also where nobody listens any more."""
+        """Queue a message. Returns immediately, even if the peer does not read any more."""
         self._outgoing.put(message)
 
     def received(self, seconds: float) -> Iterator[Message]:
-        """What has arrived, waiting up to `seconds` for the first message."""
+        """Yield the messages that have arrived. Waits up to `seconds` for the first message."""
         with contextlib.suppress(queue.Empty):
             while True:
                 message = self._incoming.get(timeout=seconds) if seconds > 0 else self._incoming.get_nowait()
-                if message is None:  # the end: nothing follows, so later calls must not wait
+                if message is None:  # end of the stream: put the mark back, so that later calls do not wait
                     self._incoming.put(None)
                     return
                 yield message
                 seconds = 0.0
 
     def close(self, seconds: float = 1.0) -> None:
-        """Send what waits, as far as that goes within `seconds`, and close the writing end."""
+        """Send the queued messages, and close the writing end. Returns after `seconds`, even if messages are left."""
         self._outgoing.put(None)
         self._writing.join(seconds)
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads any more, or the stream is closed
+        with contextlib.suppress(OSError, ValueError):  # the peer is gone, or the stream is closed
             while True:
                 try:
                     message = self._outgoing.get(timeout=BEAT_SECONDS)
@@ -99,7 +100,7 @@ class MessageStream:
 
 
 def _message(line: bytes) -> Message | None:
-    """The message of a line; None for a line of something else."""
+    """Return the message in a line. Returns None if the line is not a JSON object."""
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(line)
         if isinstance(value, dict):
@@ -108,10 +109,10 @@ def _message(line: bytes) -> Message | None:
 
 
 def packed(data: bytes) -> str:
-    """Bytes as a text of a message."""
+    """Return bytes as a base64 string, which a message can hold."""
     return base64.b64encode(data).decode()
 
 
 def unpacked(text: str) -> bytes:
-    """Inverse of `packed`."""
+    """Return the bytes of a string from `packed`."""
     return base64.b64decode(text)

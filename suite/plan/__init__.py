@@ -1,4 +1,4 @@
-"""From a composed configuration to `run.json`: every decision and check before a clock starts.
+"""Turns a composed configuration into `run.json`: makes every decision and check before the clock of a run starts.
 
-For the controller and preflight.
+Used by the controller and by preflight.
 """

@@ -1,4 +1,4 @@
-"""Whether what a run needs fits the memory: known before anything is built or started."""
+"""Checks whether a run fits into memory, before an environment is built or a process is started."""
 
 from __future__ import annotations
 
@@ -17,45 +17,60 @@ from suite.plan.unsupported import UnsupportedError
 from workloads.api import Settings, Workload
 
 TAKEN = 2.0
-"""What a proposed batch may take, over the least: ResNet-50 takes 1.6 times the least in PyTorch, 1.1 in TensorFlow and MXNet
-(89 MB an image; 140 and 100 measured at 224 pixels); the rest is room for the framework."""
+"""Memory that a proposed batch may take, as a multiple of the lower bound of its activations.
+
+ResNet-50 at 224 pixels takes 1.6 times its lower bound of 89 MB per image in PyTorch (140 MB measured), and 1.1 times in
+TensorFlow and MXNet (100 MB measured). The remainder is reserved for the framework.
+"""
 
 HELD_BATCHES = 2
-"""Batches in memory at once, at least: the one that is trained on, and the next."""
+"""Lower bound of the batches in memory at the same time: the current batch and the next batch."""
 
 
 def available_bytes(allowed: Limits) -> int:
-    """Memory that the machine and the control group can still hand out."""
+    """Return the memory in bytes that the machine and the control group can still allocate."""
     available = int(psutil.virtual_memory().available)
     return available if allowed.memory_free_bytes is None else min(available, allowed.memory_free_bytes)
 
 
 def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """What each of the machines that `hardware` describes has for a run at least: all memory of others, what is left of this.
+    """Return the memory in bytes that every machine of a run has: the minimum over the machines.
 
-    A machine that does not say what it has counts as this one.
+    The available memory of this machine counts, and the total memory of each remote machine. A machine whose description has
+    no memory counts as this machine.
+
+    Args:
+        hardware: A description of each machine, from `suite.machine.devices.hardware`. Empty: this machine.
     """
-    others = [
-        int(one["memory_bytes"]) for one in hardware if one.get("host") != platform.node() and "memory_bytes" in one
+    remote = [
+        int(machine["memory_bytes"])
+        for machine in hardware
+        if machine.get("host") != platform.node() and "memory_bytes" in machine
     ]
-    return min([*others, *([available_bytes(limits())] if len(others) < max(1, len(hardware)) else [])])
+    return min([*remote, *([available_bytes(limits())] if len(remote) < max(1, len(hardware)) else [])])
 
 
 def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """Memory of the smallest GPU of these machines; 0 where none says so."""
-    return min((int(gpu["memory_bytes"]) for one in hardware for gpu in one.get("gpus", ())), default=0)
+    """Return the memory in bytes of the smallest GPU of these machines. Returns 0 if no description has a GPU."""
+    return min((int(gpu["memory_bytes"]) for machine in hardware for gpu in machine.get("gpus", ())), default=0)
 
 
 class TooLarge(UnsupportedError):
-    """A batch whose activations do not fit."""
+    """A batch that does not fit into memory."""
 
     shown = "OOM"
 
 
 def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()) -> None:
-    """Raise TooLarge, one line, if the activations of a training step cannot fit the CPU cores' memory or a GPU's.
+    """Check that the activations of a training step can fit into the memory of the machine or of a GPU.
 
-    `hosts`: the machines of the run, if it is not this one.
+    Args:
+        workload: The workload, which gives a lower bound for the activations of a sample.
+        settings: Settings of the run.
+        hosts: The machines of the run. Empty: this machine.
+
+    Raises:
+        TooLarge: The activations do not fit. The message is a single line.
     """
     if settings.mode not in ("train", "forward_backward"):
         return
@@ -65,30 +80,35 @@ def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[A
         where = " on CPU cores"
     else:
         seen = min((gpu.memory_bytes for gpu in devices.gpus()), default=0) if not hosts else 0
-        available, parts, kind = seen or memory_of_each_gpu(hardware), settings.devices, "memory of a GPU"
+        available, parts, kind = seen or memory_of_each_gpu(hardware), settings.devices, "memory per GPU"
         where = ""
-        if available == 0:  # not known
+        if available == 0:  # the size of the GPUs is unknown
             return
     share = -(-settings.batch_size_global // parts)
     if settings.device != "cpu" or parts > 1:
         where += f", {share:,} on each {'machine' if where else 'GPU'}"
     fits = _multiple(available / (TAKEN * sample), settings.devices // parts) * parts if sample else 0
-    _check(settings, where, "its activations take at least", sample * share, available, kind, fits)
+    _check(settings, where, "its activations need at least", sample * share, available, kind, fits)
 
 
 def _check(settings: Settings, where: str, what: str, needed: int, available: int, kind: str, fits: int) -> None:
     """Raise TooLarge unless `needed` bytes are available."""
     if needed > available:
         raise TooLarge(
-            f"batch size {settings.batch_size_global}{where}: {what} {needed / 2**30:.0f} GiB, "
-            f"{available / 2**30:.1f} GiB of {kind} are available; type batch=global:{fits}"
+            f"batch size {settings.batch_size_global}{where}: {what} {needed / 2**30:.0f} GiB, but only "
+            f"{available / 2**30:.1f} GiB of {kind} are available. Set batch=global:{fits}"
         )
 
 
 def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> None:
-    """Raise TooLarge, one line, if not even one batch of the data fits, whatever the mode does with it.
+    """Check that the input batches of a run on CPU cores fit into memory, in any mode.
 
-    `hosts`: the machines of the run, if it is not this one.
+    Args:
+        workload: The workload with its data set.
+        hosts: The machines of the run. Empty: this machine.
+
+    Raises:
+        TooLarge: The batches do not fit. The message is a single line.
     """
     settings = workload.settings
     if settings.device != "cpu":
@@ -99,13 +119,20 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
     needed = HELD_BATCHES * replica * (settings.devices // settings.nodes)
     fits = _multiple(settings.batch_size_global * available / (TAKEN * max(needed, 1)), settings.devices)
     where = " of each machine" if settings.nodes > 1 else ""
-    _check(settings, f" on CPU cores{where}", "its data alone take", needed, available, "memory", fits)
+    _check(settings, f" on CPU cores{where}", "its data alone need", needed, available, "memory", fits)
 
 
 def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: int) -> int:
-    """A smaller batch than that of a run which was out of memory, shared evenly by its devices; 0: there is none.
+    """Return a smaller global batch size for a run that was out of memory.
 
-    At most half: where the size of activations is known, what `memory_bytes` hold of them.
+    Args:
+        workload: The workload of the run.
+        settings: Settings of the run that was out of memory.
+        memory_bytes: Memory of all devices of the run.
+
+    Returns:
+        At most half of the batch size, and at most the samples whose activations fit if their size is known. A multiple of the
+        number of devices. 0 if no smaller batch size can be divided among the devices.
     """
     sample, half = workload.activation_bytes(settings), settings.batch_size_global // 2
     largest = min(half, memory_bytes / (TAKEN * sample)) if sample else half
@@ -113,5 +140,5 @@ def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: in
 
 
 def _multiple(batch: float, devices: int) -> int:
-    """The largest batch up to `batch` that devices share evenly; one sample each at least."""
+    """Return the largest multiple of `devices` up to `batch`, but at least `devices`."""
     return max(1, int(batch) // devices) * devices

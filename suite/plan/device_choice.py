@@ -53,10 +53,10 @@ def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
         remedy = (
-            f"type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-            f"(salloc -N{machines}), or leave nodes out for this machine alone"
+            f"Set launch.hosts=[a,b] (ssh), run this inside a SLURM allocation (salloc -N{machines}), "
+            f"or leave nodes out to use only this machine"
         )
-        lacks(MissingResourceError(f"nodes={machines}: which machines? {remedy}"))
+        lacks(MissingResourceError(f"nodes={machines}: no machines are named", remedy))
     if (error := uneven(count, machines)) is None:
         return count
     lacks(error)
@@ -69,8 +69,8 @@ def uneven(count: int, machines: int) -> MissingResourceError | None:
         return None
     fitting = max(1, count // machines) * machines
     return MissingResourceError(
-        f"nodes={machines} gpus={count}: every machine has the same number of devices",
-        f"type gpus={fitting} or another multiple of {machines}",
+        f"nodes={machines} gpus={count}: every machine must have the same number of devices",
+        f"Set gpus={fitting} or a different multiple of {machines}",
     )
 
 
@@ -90,18 +90,18 @@ def _kind_and_count(
     visible = min(visible_gpus(hosts), key=len) if requested != "cpu" else []
     machines = max(1, len(hosts))
     if not visible and requested == "cuda":
-        problem = "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?)"
-        lacks(MissingResourceError(problem, "type device=cpu"))
+        problem = "device=cuda: no NVIDIA GPU is visible (check the driver and CUDA_VISIBLE_DEVICES)"
+        lacks(MissingResourceError(problem, "Set device=cpu"))
         return "cuda", count  # further messages are then about GPUs too
     if not visible and requested == "auto" and profile == "reference":
-        remedy = "to train on CPU cores type device=cpu, for a small run without a data set type profile=demo"
-        lacks(MissingResourceError("profile=reference needs a GPU and none is visible here", remedy))
+        remedy = "To train on CPU cores, set device=cpu. For a small run without a data set, set profile=demo"
+        lacks(MissingResourceError("profile=reference needs a GPU, but no GPU is visible", remedy))
         return "cuda", count
     use_cuda = bool(visible) and (requested == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         available = machines * len(visible)
-        problem = f"gpus={count}: {smallest_host(hosts)} shows {len(visible)} GPU(s)"
-        lacks(MissingResourceError(problem, f"type gpus={available} or less"))
+        problem = f"gpus={count}: {smallest_host(hosts)} has {len(visible)} visible GPU(s)"
+        lacks(MissingResourceError(problem, f"Set gpus={available} or less"))
         count = available
     return "cuda" if use_cuda else "cpu", count
 
@@ -129,10 +129,10 @@ def _with_cores(config: RunConfig, kind: str, count: int, hosts: Sequence[Availa
         fitting = max(1, cores // per_device) * machines
         problem = (
             f"gpus={count}: {per_machine} CPU device(s) of {per_device} core(s) need {per_device * per_machine} cores, "
-            f"{smallest_host(hosts)} has {cores}"
+            f"but {smallest_host(hosts)} has {cores}"
         )
         fewer_cores = ", or cpu.cores_per_device=1" if per_device > 1 else ""
-        remedy = f"type gpus={fitting}{fewer_cores}, or oversubscribe=true (labels the result)"
+        remedy = f"Set gpus={fitting}{fewer_cores}, or oversubscribe=true (labels the result)"
         lacks(MissingResourceError(problem, remedy))
         oversubscribe = fitting >= count
         count = min(fitting, count)

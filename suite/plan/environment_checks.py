@@ -1,4 +1,4 @@
-"""Checks the environment of a job: its packages, the variables of its workers, and ports that strangers can reach."""
+"""Checks the environment of a job: its packages, its workers' environment variables, and ports open to other machines."""
 
 from __future__ import annotations
 
@@ -19,35 +19,52 @@ from workloads.api import Facts
 
 
 def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], object]) -> None:
-    """Warn of servers that strangers can reach. Raise ValueError if that is not allowed and they cannot be shut off.
+    """Check whether other machines could connect to unauthenticated servers of the run.
 
-    On one machine, processes that listen everywhere are started in a private network. That is not possible where the kernel
-    forbids it, and in a container, whose network is the machine's.
+    On a single machine, processes that listen on all interfaces are started in a private network. This is not possible if the
+    kernel forbids it, or in a container, which uses the network of the machine.
+
+    Args:
+        config: The configuration of the job.
+        draft: The partial job.
+        log: Receives a warning if the run may start with open ports.
+
+    Raises:
+        MissingResourceError: No private network is possible, and `framework.allow_open_grpc` is not set.
     """
     framework, settings, env = draft.framework, draft.settings, draft.environment
     if env is None or not framework.listens_everywhere(settings):
         return
     risk = (
         f"the servers of {framework.title or framework.name} have no authentication and listen on all interfaces: "
-        f"whoever reaches their ports can read and write files and run code as you"
+        f"anyone who can connect to their ports can read and write files and run code as you"
     )
     if settings.nodes > 1 or config.framework.allow_open_grpc:
-        log(f"warning: {risk}; let a firewall keep strangers out (docs/several_machines.md)")
+        log(f"warning: {risk}. Block access from outside with a firewall (docs/several_machines.md)")
         return
     if env.container is not None:
-        reason = f"environment={env.name} gives them the network of the machine"
+        reason = f"containers of environment={env.name} use the network of the machine"
     else:
         fault = draft.hosts[0].private_network_fault if draft.hosts else private_network.unavailable_reason()
         reason = f"this machine cannot make a private network for them ({fault})" if fault else ""
     if reason:
         raise MissingResourceError(
-            f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}; allowed: gpus=1, another framework, "
+            f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}. Set gpus=1 or a different framework, "
             f"or, if only you can reach this machine's ports, set framework.allow_open_grpc=true"
         )
 
 
 def describe_environment(draft: PartialJob, env: Environment, descriptions: Descriptions) -> PartialJob:
-    """Return the draft with what its environment's Python finds there. Raises ValueError if that Python does not answer."""
+    """Return the draft with package versions and environment variables, as the Python of its environment reports them.
+
+    Args:
+        draft: The partial job.
+        env: Its environment.
+        descriptions: Descriptions of environments, shared by all jobs of the command.
+
+    Raises:
+        ValueError: The Python of the environment does not answer.
+    """
     packages = (*draft.framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     description = descriptions.of(env, packages)
     set_by_run = variables_set_by_run(draft.framework, _launched(draft))
@@ -56,7 +73,7 @@ def describe_environment(draft: PartialJob, env: Environment, descriptions: Desc
 
 
 def _launched(draft: PartialJob) -> RunSpec:
-    """Return a run of the draft as far as commands of its processes depend on it."""
+    """Return a run of the draft that has only the fields on which the commands of its processes depend."""
     settings = draft.settings
     on_cpu = settings.device == "cpu"
     return RunSpec(

@@ -1,4 +1,4 @@
-"""A job: one setting of a sweep. A partial job is known without its data set. A plan holds both, or what prevents them."""
+"""A job is a point of a sweep. A partial job needs no data set. A plan holds both, or the errors that prevent them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,28 @@ from workloads.api.deviations import data_deviation
 
 @dataclass(frozen=True)
 class Job:
-    """One setting of a sweep: one or several runs of it."""
+    """A point of a sweep: settings, and the number of runs with them."""
 
     name: str
     workload: type[Workload]
     folder: Path
     run_count: int
     template: RunSpec
-    """The runs' spec, but for index, folder, seed, `cache_cleared` and what follows from that."""
+    """The spec of the runs, except for index, folder, seed, and `cache_cleared` with the deviations that depend on it."""
     fixed_seed: int | None
     framework: Framework
     environment: Environment
     system: SystemConfig
 
     def run(self, index: int, cache_cleared: bool) -> RunSpec:
-        """The spec of run `index`, with a seed of its own.
+        """Return the spec of a run, with a new seed.
 
-        A run of a closed job is open where the caches were not cleared. An open job's runs stay alike: they share a row.
+        A run of a job in the closed division is in the open division if the caches were not cleared. The runs of a job in the
+        open division keep the same deviations, so that they share a row in reports.
+
+        Args:
+            index: Index of the run, from 0.
+            cache_cleared: The page caches were cleared before the run.
         """
         seed = secrets.randbits(31) if self.fixed_seed is None else self.fixed_seed + index
         folder = self.folder / f"run_{index}"
@@ -51,46 +56,45 @@ class Job:
 
 @dataclass(frozen=True)
 class PartialJob:
-    """A job as far as it is known without its data set."""
+    """The parts of a job that do not need its data set."""
 
     workload: type[Workload]
     framework: Framework
     settings: Settings
-    """Where the machine lacks devices: with those that it has."""
+    """If the machine has too few devices, these are the settings with the devices that it has."""
     plugins: tuple[str, ...]
-    """Distributions from outside."""
+    """Distributions of the plugins."""
     hosts: tuple[AvailableHost, ...]
-    """The machines of its runs; empty: this one, without an agent."""
+    """The machines of its runs. Empty: this machine, without an agent."""
     devices: int
-    """As many as were asked for."""
+    """Number of devices that the user requested."""
     seed_source: str
     """`user` or `system`."""
     run_count: int = 1
     environment: Environment | None = None
-    """None: it is not there."""
+    """None: the environment is missing."""
     facts: Facts | None = None
-    """Of its data set; None: that is not there."""
+    """Counts and fingerprint of its data set. None: the data set is missing."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
-    """Distribution to its version in the environment; None: not installed there."""
+    """Maps a distribution to its version in the environment. None: it is not installed there."""
     environment_variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the workers that are recorded with its runs."""
+    """Environment variables of the workers that are recorded with its runs."""
 
     def deviations(self, of_run: Workload | None = None) -> tuple[Deviation, ...]:
-        """Return the reasons why its runs are in the open division, as far as they are known.
+        """Return the reasons why its runs are in the open division, except that the caches were not cleared (see `Job.run`).
 
         Args:
-            of_run: The workload with its data set. With it, lengths are checked too; whether caches are cleared is checked
-                before each run (`Job.run`).
+            of_run: The workload with its data set. With it, lengths are checked too.
         """
         circumstances = {"seed_source": self.seed_source, **(of_run.circumstances() if of_run is not None else {})}
         of_data = map(data_deviation, self.facts.notes if self.facts is not None else ())
         of_environment = environment_deviations(self.environment_variables)
-        judge = self.workload.deviations
-        return (*judge(self.settings), *judge(self.settings, **circumstances), *of_data, *of_environment)
+        check = self.workload.deviations
+        return (*check(self.settings), *check(self.settings, **circumstances), *of_data, *of_environment)
 
     @property
     def generates(self) -> str:
-        """The data set that is made when the command starts; empty: it is there, or is not made by the suite."""
+        """The data set that is generated when the command starts. Empty: it exists, or the suite does not generate it."""
         settings = self.settings
         if settings.profile != "demo" or not settings.data_dir:
             return ""
@@ -99,16 +103,16 @@ class PartialJob:
 
 
 class Plan(NamedTuple):
-    """What one configuration comes to."""
+    """The result of planning a configuration: a job, or the errors that prevent it."""
 
     job: Job | None
-    """None where something is in the way, or a demo's data set has to be generated first."""
+    """None: there are errors, or the data set of a demo must be generated first."""
     findings: tuple[ValueError, ...]
-    """All that is in the way, in the order in which it is to be removed: what was given, what is allowed, what to type."""
+    """All errors, in the order in which to fix them. Each names the given value, the allowed values, and a remedy."""
     draft: PartialJob | None
-    """None where not even the settings are known."""
+    """None: the settings could not be determined."""
     notes: tuple[str, ...] = ()
-    """What is to be said before it runs, a line each."""
+    """Lines to print before the job runs."""
 
 
 def division_of(deviations: Sequence[Deviation]) -> str:

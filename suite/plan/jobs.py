@@ -1,4 +1,4 @@
-"""From what the user typed to what a run needs: every decision and every check that can be made before a clock starts."""
+"""Plans a job: makes every decision and check that is possible before the clock of a run starts."""
 
 from __future__ import annotations
 
@@ -45,26 +45,35 @@ def plan(
     descriptions: Descriptions | None = None,
     typed: Sequence[str] = (),
 ) -> Plan:
-    """Everything about one job that can be known before a process starts, and everything that is in its way.
+    """Plan a job, and collect all errors that would prevent it, without starting a process of the run.
 
-    `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
-    command, of which a job takes the first ones. `cell`: of a study. `descriptions`: of environments, for the whole command.
-    `typed`: what repeats the job.
+    Args:
+        config: The composed configuration of the job.
+        name: Name of the job, which is also the name of its folder.
+        output: Folder that job folders are created in. Without it, no job is made, and only errors are collected.
+        plugins: The plugins of the command.
+        hosts: The machines of the command. The job uses the first `config.nodes` of them. Empty: this machine.
+        cell: The cell of a study that the job belongs to.
+        descriptions: Descriptions of environments, shared by all jobs of the command.
+        typed: Command-line overrides that repeat the job.
+
+    Returns:
+        The plan. Errors are in its `findings`, and are not raised.
     """
     findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
         workload, framework = load_workload_and_framework(config)
-        taken = tuple(hosts[: config.nodes])
-        settings = resolve_settings(config, workload, framework, taken, findings.append)
+        job_hosts = tuple(hosts[: config.nodes])
+        settings = resolve_settings(config, workload, framework, job_hosts, findings.append)
         names = tuple(plugin.name for plugin in plugins)
         seed_source = "system" if config.seed is None else "user"
-        draft = PartialJob(workload, framework, settings, names, taken, config.gpus, seed_source)
+        draft = PartialJob(workload, framework, settings, names, job_hosts, config.gpus, seed_source)
         with findings:
             _check_checkpoint(config.checkpoint.when, settings)
         with findings:
             draft = replace(draft, run_count=_run_count(config, workload))
         with findings:
-            auto = auto_environment(framework, settings.device, taken, settings.devices)
+            auto = auto_environment(framework, settings.device, job_hosts, settings.devices)
             env = environment.resolve(config.environment, auto, settings.device, notes.append)
             draft = replace(draft, environment=with_plugins(env, plugins))
         with findings:
@@ -86,28 +95,30 @@ def plan(
 
 
 def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> None:
-    """Import the plugins' trainers that a sweep uses, each once, where they are going to run."""
-    used = {(env.name, one.workload.name, one.framework.name): env for one in drafts if (env := one.environment)}
+    """Import each plugin trainer that a sweep uses once, in the environment that it will run in."""
+    used = {
+        (env.name, draft.workload.name, draft.framework.name): env for draft in drafts if (env := draft.environment)
+    }
     for (_, workload, framework), env in used.items():
         check_trainer(env, workload, framework, plugins)
 
 
 def _check_checkpoint(when: str, settings: Settings) -> None:
-    """Raise ValueError for a run that could not go on from one as if nothing had been."""
-    without = {
+    """Raise ValueError if this run could not be resumed exactly from a checkpoint."""
+    not_resumable = {
         f"mode={settings.mode}": settings.mode != "train",
         "update=async": settings.asynchronous,
         "timing=steps": settings.timing_each == "steps",
         f"timing.warmup_steps={settings.timing_warmup_steps}": settings.timing_warmup_steps > 0,
     }
-    for words in (words for words, given in without.items() if given and when != "off"):
-        raise ValueError(f"checkpoint={when}: {words} has none to go on from; leave one of them out")
+    for override in (override for override, is_set in not_resumable.items() if is_set and when != "off"):
+        raise ValueError(f"checkpoint={when}: a run with {override} cannot be resumed. Leave either of them out")
 
 
 def _run_count(config: RunConfig, workload: type[Workload]) -> int:
-    """Raises ValueError for `official` where the rules name no number."""
+    """Return the number of runs. Raises ValueError for `official` if the rules do not specify a number."""
     if config.runs != "official":
         return int(config.runs)
     if not workload.official_runs:
-        raise ValueError(f"runs=official: no rules name a number of runs for {workload.name}; type runs=N")
+        raise ValueError(f"runs=official: the rules do not specify a number of runs for {workload.name}. Set runs=N")
     return workload.official_runs

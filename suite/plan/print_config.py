@@ -1,4 +1,7 @@
-"""`--cfg job`: the settings of a job as YAML, with the values that the set, the profile and the rules give them."""
+"""Formats the resolved settings of a job as YAML, for `--cfg job`.
+
+Values that come from the hyperparameter set, the profile, or the rules replace null, `auto`, and `set`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,15 @@ from workloads.api import Settings, option_keys
 
 
 def settings_text(config: RunConfig, package: str = "") -> str:
-    """YAML of the settings below the key `package` (empty: all). Raises ValueError for settings that cannot be."""
+    """Return the settings of a job as YAML.
+
+    Args:
+        config: The composed configuration of the job.
+        package: Key of the part to return, such as `workload`. Empty: all settings.
+
+    Raises:
+        ValueError: The settings are invalid, or `package` does not exist.
+    """
     _, findings, draft, notes = plan(config)
     if draft is None:
         raise findings[-1]
@@ -32,11 +43,11 @@ def settings_text(config: RunConfig, package: str = "") -> str:
 
 
 def _resolved(config: RunConfig, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with what was resolved in the place of null, `auto` and `set`."""
+    """Return the configuration with resolved values in place of null, `auto`, and `set`."""
     shown = asdict(config)
     values = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(Settings)}
-    given = {**settings.options, **settings.hyperparameters}
-    values |= {key: given[item.name] for key, item in options.items() if item.name in given}
+    resolved = {**settings.options, **settings.hyperparameters}
+    values |= {key: resolved[item.name] for key, item in options.items() if item.name in resolved}
     targets = dict(settings.targets)
     values["workload.target"] = next(iter(targets.values())) if len(targets) == 1 else targets or None
     for key, value in values.items():

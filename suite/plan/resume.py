@@ -1,10 +1,10 @@
 """Resumes an interrupted sweep: decides which runs are finished, and keeps the files of unfinished attempts.
 
 A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it after the last allowed
-epoch. The log decides, since `status.json` may be lost. If only `status.json` says that the run finished, its log was lost,
-and the command is refused. A remaining run is unfinished (interrupted, died, hung, out of memory,
-failed, or killed with the controller) and is run again. The files of such an attempt are kept in `superseded/` next to the
-runs, and reports leave that folder out. If the attempt left a checkpoint, the run resumes from it with the same seed.
+epoch. The log decides, since `status.json` may be lost. If only `status.json` records that the run finished, its log was
+lost, and the command is refused. All remaining runs are unfinished (interrupted, died, hung, out of memory, failed, or killed
+with the controller) and are run again. The files of such an attempt are kept in `superseded/` next to the runs, and reports
+leave that folder out. If the attempt left a checkpoint, the run resumes from it with the same seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from workloads.api.deviations import RESUMED
 FINISHED = ("success", "target_missed")
 _MAX_DIFFERENCES = 5
 _OF_ONE_LOG = ("device_name", "framework_version")
-"""Facts in the head of a log that hold for the whole run."""
+"""Values in the first lines of a log that must not change during a run."""
 
 
 def identity(run: RunSpec) -> str:
@@ -47,18 +47,25 @@ def identity(run: RunSpec) -> str:
 
 def _compared_settings(run: RunSpec) -> dict[str, Json]:
     """Return the settings that a resumed run must agree on."""
-    every = asdict(run.settings)
-    settings = {name: every[name] for name in field_names(Settings, resume=True)}
+    all_settings = asdict(run.settings)
+    settings = {name: all_settings[name] for name in field_names(Settings, resume=True)}
     settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
     return settings
 
 
 def finished_status(folder: Path, run: RunSpec) -> str:
-    """Return how the run in `folder` ended if it is finished and computed the same as `run`. Empty if it must be run.
+    """Return how the run in `folder` ended, if it is finished and has the same settings and data as `run`.
+
+    Args:
+        folder: Folder of the earlier run.
+        run: The run of the resumed command.
+
+    Returns:
+        `success` or `target_missed`. Empty if the run must be run.
 
     Raises:
-        ValueError: The folder holds a run with other settings, a finished log whose `run.json` is missing or damaged, or a
-            finished run whose log is missing or has no end.
+        ValueError: The folder holds a run with different settings, a finished log whose `run.json` is missing or damaged, or
+            a finished run whose log is missing or has no end.
         OSError: The log cannot be read.
     """
     end = read_logged_end(folder / f"result_{run.run_index}.txt")
@@ -68,18 +75,20 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     except (FileNotFoundError, json.JSONDecodeError):
         if is_finished:
             raise ValueError(
-                f"{folder} holds a finished run, but its {RUN_FILE} is missing or damaged; restore {RUN_FILE}, or move the "
+                f"{folder} holds a finished run, but its {RUN_FILE} is missing or damaged. Restore {RUN_FILE}, or move the "
                 f"folder away to run it again"
             ) from None
         return ""
     try:
         differences = settings_differences(earlier, run)
     except (TypeError, AttributeError) as error:
-        raise ValueError(f"{folder / RUN_FILE} describes no run ({error}); type another output=FOLDER") from None
+        raise ValueError(
+            f"{folder / RUN_FILE} is not the description of a run ({error}). Set a different output=FOLDER"
+        ) from None
     if differences:
         raise ValueError(
-            f"{folder} holds a run of other settings or data: {'; '.join(differences)}; resume with the same command, or set "
-            f"another output=FOLDER"
+            f"{folder} holds a run with different settings or data: {', '.join(differences)}. Resume with the same command, "
+            f"or set a different output=FOLDER"
         )
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
@@ -89,24 +98,29 @@ def finished_status(folder: Path, run: RunSpec) -> str:
 
 
 def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
-    """Raise ValueError if `status.json` says that a run finished whose log does not show it.
+    """Raise ValueError if `status.json` records that a run finished, but its log does not.
 
-    Running it again would discard a finished run and draw another seed.
+    Running it again would discard a finished run and draw a new seed.
     """
     filed = read_filed_end(folder)
     if filed is not None and filed.is_finished:
         log = folder / f"result_{run.run_index}.txt"
         found = "its log has no run_stop of a finished run" if log.exists() else "its log is missing"
         raise ValueError(
-            f"{folder} holds a finished run, as its {STATUS_FILE} says, but {found}; restore {log.name} (decompressed), or "
-            f"move the folder away to run it again"
+            f"{folder} holds a finished run according to its {STATUS_FILE}, but {found}. Restore {log.name} (decompressed), "
+            f"or move the folder away to run it again"
         )
 
 
 def restore_status(folder: Path, run: RunSpec, status: str) -> None:
-    """Write `status.json` of a run that its log calls finished, if the file is missing or the controller ended before the run.
+    """Write `status.json` of a run with a finished log, if the file is missing or the controller ended before the run.
 
-    A failure that the controller saw stays in the file.
+    A failure that the controller recorded stays in the file.
+
+    Args:
+        folder: Folder of the run.
+        run: The run.
+        status: The status to write, `success` or `target_missed`.
     """
     path = folder / STATUS_FILE
     try:
@@ -145,16 +159,17 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
     now = _flat(_compared_settings(run)) | _flat(identifying_variables(run.environment_variables))
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     texts = [
-        f"{name} is {_shown(before.get(name))} there, {_shown(now.get(name))} in this command" for name in differing
+        f"{name} is {_shown(before.get(name))} in that run and {_shown(now.get(name))} in this command"
+        for name in differing
     ]
     if earlier.facts.fingerprint != run.facts.fingerprint:
-        texts.append("the data set has other content (fingerprint)")
+        texts.append("the data set has different content (fingerprint)")
     shown = texts[:_MAX_DIFFERENCES]
     return [*shown, f"and {len(texts) - len(shown)} more"] if len(texts) > len(shown) else shown
 
 
 def _flat(settings: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
-    """Return `hyperparameters.learning_rate` and so on, each with its value as JSON."""
+    """Return nested settings by dotted key, such as `hyperparameters.learning_rate`, with their values as JSON."""
     flat: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -174,13 +189,13 @@ class UnfinishedJob:
 
     folder: Path
     run: RunSpec
-    """The last run that was started in it."""
+    """The run that was started last in this folder."""
     run_count: int
-    """Number of runs in its command."""
+    """Number of runs that the command requested."""
 
 
 def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
-    """Return the jobs below an output folder that are not finished, without folders that have no readable `run.json`."""
+    """Return the unfinished jobs below an output folder. Folders without a readable `run.json` are skipped."""
     unfinished = []
     for folder in sorted({path.parent.parent for path in output.glob(f"*/run_*/{RUN_FILE}")}):
         last, finished_count = None, 0
@@ -204,43 +219,43 @@ def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapp
 
     Args:
         output: The output folder.
-        names: Job name to its settings, of the resumed command.
-        run_counts: Job name to its number of runs.
+        names: Maps each job name of the resumed command to the job's settings.
+        run_counts: Maps each job name of the resumed command to its number of runs.
     """
     unfinished = unfinished_jobs(output)
     for job in unfinished:
-        name, runs = job.folder.name, _typed(job.run).get("runs", str(job.run_count))
+        name, runs = job.folder.name, _overrides(job.run).get("runs", str(job.run_count))
         if job.run_count > run_counts.get(name, job.run_count):
             raise ValueError(
-                f"resume=true: {job.folder} was started with runs={runs}, this command asks for {run_counts[name]}; "
-                f"set runs={runs}"
+                f"resume=true: {job.folder} was started with runs={runs}, but this command has runs={run_counts[name]}. "
+                f"Set runs={runs}"
             )
     unmatched = [job for job in unfinished if job.folder.name not in names]
     new = [run for name, run in names.items() if not (output / name).exists()]
     if not unmatched or not new:
         return
-    job, given = min(
+    job, run = min(
         ((job, run) for job in unmatched for run in new),
         key=lambda pair: len(_differing_settings(pair[0].run, pair[1])),
     )
-    differing = _differing_settings(job.run, given)
-    texts = [f"{key}={there}" if there is not None else f"no {key}" for key, (there, _) in differing.items()]
-    given_texts = [f"{key}={here}" if here is not None else f"no {key}" for key, (_, here) in differing.items()]
+    differing = _differing_settings(job.run, run)
+    earlier_texts = [f"{key}={before}" if before is not None else f"no {key}" for key, (before, _) in differing.items()]
+    new_texts = [f"{key}={now}" if now is not None else f"no {key}" for key, (_, now) in differing.items()]
     remedies = [
-        f"set {key}={there}" if there is not None else f"leave {key} out" for key, (there, _) in differing.items()
+        f"set {key}={before}" if before is not None else f"leave {key} out" for key, (before, _) in differing.items()
     ]
     more = f", as are {len(unmatched) - 1} more" if len(unmatched) > 1 else ""
     raise ValueError(
         f"resume=true: {job.folder} is unfinished{more}, and this command does not match it: it was started with "
-        f"{' '.join(texts)}, this command has {' '.join(given_texts)}; {', '.join(remedies)}, or run: python run_suite.py "
-        f"{shlex.join([f'output={output}', 'resume=true'])} (which takes the settings from the folder); to start new runs "
-        f"next to it, leave resume=true out"
+        f"{' '.join(earlier_texts)}, but this command has {' '.join(new_texts)}. To resume it, {', '.join(remedies)}, or run: "
+        f"python run_suite.py {shlex.join([f'output={output}', 'resume=true'])} (which takes the settings from the folder). "
+        f"To start new runs next to it, leave resume=true out"
     )
 
 
-def _differing_settings(there: RunSpec, here: RunSpec) -> dict[str, tuple[str | None, str | None]]:
-    """Return each setting of a job's name that differs, with its value in either job, or None if it is not set."""
-    before, now = _named_settings(there), _named_settings(here)
+def _differing_settings(earlier: RunSpec, run: RunSpec) -> dict[str, tuple[str | None, str | None]]:
+    """Return each setting of a job's name that differs, with its earlier and its new value. None: it is not set."""
+    before, now = _named_settings(earlier), _named_settings(run)
     keys = dict.fromkeys((*before, *now))
     return {key: (before.get(key), now.get(key)) for key in keys if before.get(key) != now.get(key)}
 
@@ -248,65 +263,72 @@ def _differing_settings(there: RunSpec, here: RunSpec) -> dict[str, tuple[str | 
 def _named_settings(run: RunSpec) -> dict[str, str]:
     settings = run.settings
     kinds = {"workload": settings.workload, "framework": settings.framework, "profile": settings.profile}
-    others = {key: value for key, value in _typed(run).items() if is_in_name(key) or key == "device"}
-    return {**kinds, "gpus": str(settings.devices), **others}
+    in_name = {key: value for key, value in _overrides(run).items() if is_in_name(key) or key == "device"}
+    return {**kinds, "gpus": str(settings.devices), **in_name}
 
 
-def _typed(run: RunSpec) -> dict[str, str]:
+def _overrides(run: RunSpec) -> dict[str, str]:
+    """Return the value of each command-line override of a run by key."""
     return {text.partition("=")[0]: text.partition("=")[2] for text in run.typed}
 
 
 def _run_count(run: RunSpec) -> int:
-    typed = _typed(run).get("runs", "1")
-    return run.runs_required if typed == "official" else int(typed) if typed.isdecimal() else 1
+    runs = _overrides(run).get("runs", "1")
+    return run.runs_required if runs == "official" else int(runs) if runs.isdecimal() else 1
 
 
 def set_aside(folder: Path) -> Path:
     """Move the folder of an unfinished attempt to `superseded/`. Return its new path."""
-    place = folder.parent / SUPERSEDED
-    place.mkdir(exist_ok=True)
+    superseded = folder.parent / SUPERSEDED
+    superseded.mkdir(exist_ok=True)
     number = 1
-    while (place / f"{folder.name}-{number}").exists():
+    while (superseded / f"{folder.name}-{number}").exists():
         number += 1
-    return folder.rename(place / f"{folder.name}-{number}")
+    return folder.rename(superseded / f"{folder.name}-{number}")
 
 
 def find_resume(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
-    """Return the run in `folder` as resumed from the newest valid checkpoint of its unfinished attempts, and the checkpoint.
+    """Find the newest valid checkpoint of the unfinished attempts of a run. Checkpoints older than the last two are deleted.
 
-    Returns None without a checkpoint. `say` receives the reason why a newer checkpoint is skipped. All but the last two
-    checkpoints are deleted.
+    Args:
+        run: Settings of the run that is about to start.
+        folder: Folder of the run.
+        say: Receives the reason why a newer checkpoint is skipped.
+
+    Returns:
+        The run as resumed from the checkpoint, and the path of the checkpoint. None if there is no valid checkpoint.
     """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
-    every = [path for attempt in attempts for path in checkpoints.found(attempt)]
-    every.sort(key=lambda path: (checkpoints.step_of(path), path.stat().st_mtime), reverse=True)
-    for path in every:
-        why = _why_not(path, run) or checkpoints.damage(path)
-        if not why:
-            for old in every[every.index(path) + checkpoints.KEPT :]:
+    paths = [path for attempt in attempts for path in checkpoints.found(attempt)]
+    paths.sort(key=lambda path: (checkpoints.step_of(path), path.stat().st_mtime), reverse=True)
+    for path in paths:
+        reason = _not_resumable_reason(path, run) or checkpoints.damage(path)
+        if not reason:
+            for old in paths[paths.index(path) + checkpoints.KEPT :]:
                 old.unlink(missing_ok=True)
-            return _continued(run, path), path
-        say(f"not resuming from {path}: {why}")
+            return _resumed(run, path), path
+        say(f"not resuming from {path}: {reason}")
     return None
 
 
-def _why_not(path: Path, run: RunSpec) -> str:
-    """Return why `run` cannot resume from a checkpoint: its settings differ, or it would end as before. Empty if it can."""
+def _not_resumable_reason(path: Path, run: RunSpec) -> str:
+    """Return why `run` cannot resume from a checkpoint, or an empty string. A run that diverged would diverge again."""
     try:
         earlier = read_run(path.parent / RUN_FILE)
         end = read_logged_end(path.parent / f"result_{earlier.run_index}.txt")
     except (OSError, ValueError) as error:
         return str(error)
     if differences := settings_differences(earlier, run):
-        return f"its run has other settings or data: {'; '.join(differences)}"
+        return f"its run has different settings or data: {', '.join(differences)}"
     for name in _OF_ONE_LOG:
         if earlier.identity[name] != run.identity[name]:
-            return f"its {name} is {earlier.identity[name]}, and here it is {run.identity[name]}"
+            return f"its {name} is {earlier.identity[name]}, but the new run has {run.identity[name]}"
     ends = (end, read_filed_end(path.parent))
     return "its run diverged" if any(end is not None and end.code is EndCode.DIVERGED for end in ends) else ""
 
 
-def _continued(run: RunSpec, path: Path) -> RunSpec:
+def _resumed(run: RunSpec, path: Path) -> RunSpec:
+    """Return the run as resumed from a checkpoint, with the seed of the earlier attempt and the labels of a resumed run."""
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3
     before = int(earlier.continues.get("resumptions", bool(earlier.continues)))

@@ -32,7 +32,19 @@ def make_job(
     cell: StudyCell | None,
     typed: Sequence[str],
 ) -> Job:
-    """The job of a draft whose environment and data are there. Raises ValueError for what cannot be meant with these data."""
+    """Return the job of a partial job whose environment and data set exist.
+
+    Args:
+        draft: The partial job, with its environment and the facts of its data set.
+        config: The composed configuration of the job.
+        name: Name of the job, which is also the name of its folder.
+        output: Folder that the job folder is created in.
+        cell: The cell of a study that the job belongs to.
+        typed: Command-line overrides that repeat the job.
+
+    Raises:
+        ValueError: The settings do not suit the data set, or the batches do not fit into memory.
+    """
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = draft.facts
     assert env is not None
@@ -88,11 +100,11 @@ def make_job(
 
 
 def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
-    """Of this machine, or of the first of several, with all of them below it."""
+    """Return the hardware of this machine or of the first host. With several hosts, `nodes` lists the hardware of each."""
     if not hosts:
         return devices.hardware()
-    listed = [{"address": host.address, "interface": host.interface, **host.hardware} for host in hosts]
-    return {**hosts[0].hardware, **({"nodes": listed} if len(hosts) > 1 else {})}
+    nodes = [{"address": host.address, "interface": host.interface, **host.hardware} for host in hosts]
+    return {**hosts[0].hardware, **({"nodes": nodes} if len(hosts) > 1 else {})}
 
 
 def _labels(
@@ -117,7 +129,7 @@ def _labels(
 
 
 def _code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
-    """Return why a run is open if the code of this checkout is not that of the commit that the log names."""
+    """Return a deviation if the code of this checkout differs from the commit that the log names."""
     changed = files_unlike_commit(workload, framework)
     if not changed:
         return ()
@@ -128,7 +140,7 @@ def _code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
 def _identity(
     config: RunConfig, settings: Settings, workload: type[Workload], framework_version: str, hardware: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Names that go into the log's first lines."""
+    """Return the values that the first lines of the log contain."""
     if settings.device == "cuda":
         device_name = str(hardware["gpus"][0]["name"])
     else:

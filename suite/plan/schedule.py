@@ -7,10 +7,10 @@ from workloads.api import Workload
 
 
 def schedule_note(workload: Workload) -> str:
-    """Return one line if a run trains whole epochs after its learning rate has decayed to its end value; empty otherwise.
+    """Return a note if a run trains whole epochs after its learning rate has decayed to its end value. Empty otherwise.
 
-    A schedule ends where a continuous decay stops: a polynomial or half a cosine. A constant rate and a decay in steps have no
-    such end.
+    A schedule ends when a continuous decay ends, such as a polynomial or half a cosine. A constant rate and a decay in steps
+    have no such end.
     """
     settings = workload.settings
     chosen = "user" in settings.hyperparameter_sources.values() or settings.stop != "target"
@@ -35,11 +35,11 @@ def schedule_note(workload: Workload) -> str:
     longer = ""
     if "horizon_epochs" in settings.hyperparameters:
         longer = ", or use a hyperparameter set with a longer horizon_epochs (docs/hyperparameters.md)"
-    return f"{length}: the learning rate is {value} from epoch {epoch + first} on; set {shorter}{longer}"
+    return f"{length}: the learning rate is {value} from epoch {epoch + first} on. Set {shorter}{longer}"
 
 
 def _end_of_decay(workload: Workload, last_step: int) -> int | None:
-    """Return the first step whose rate is that of the last one, if a continuous decay leads to it."""
+    """Return the first step with the learning rate of the last step. None if no continuous decay leads to this rate."""
     begin, end = workload.warm_up_steps, last_step - 1
     if end - begin < 2:
         return None

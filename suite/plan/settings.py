@@ -1,4 +1,4 @@
-"""From the composed configuration to the settings of a run: what is chosen, scaled and refused."""
+"""Resolves the composed configuration to the settings of a run: chooses defaults, scales, and refuses invalid settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suite.plan.unsupported import Lacks, UnsupportedError, refuse
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
-"""Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
+"""Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is Ampere."""
 
 
 def resolve_settings(
@@ -28,9 +28,18 @@ def resolve_settings(
     hosts: Sequence[AvailableHost] = (),
     lacks: Lacks = refuse,
 ) -> Settings:
-    """The settings of a run (seed 0) from the configuration. Raises ValueError; what the machines lack goes to `lacks`.
+    """Return the settings of a run, with seed 0.
 
-    `hosts`: the machines that the run may take; without any, this one.
+    Args:
+        config: The composed configuration.
+        workload: The workload of the run.
+        framework: The framework of the run.
+        hosts: The machines that the run may use. Empty: this machine.
+        lacks: Receives each error about a missing resource.
+
+    Raises:
+        ValueError: The settings are invalid.
+        UnsupportedError: The workload, the framework, or the devices do not support them.
     """
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
@@ -44,12 +53,12 @@ def resolve_settings(
     _check_link(config.link, device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
-    if dataset and dataset not in (known := registry.dataset_names()):
-        raise not_allowed("workload.dataset", dataset, known)
+    if dataset and dataset not in (dataset_names := registry.dataset_names()):
+        raise not_allowed("workload.dataset", dataset, dataset_names)
     targets = _targets(workload, defaults, options)
     if config.update.kind == "async":
         _check_asynchronous(config, workload, framework, precision)
-    elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
+    not_options = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -71,13 +80,13 @@ def resolve_settings(
         "variant": defaults.variant,
         "targets": targets,
         **values,
-        "options": {name: value for name, value in options.items() if name not in elsewhere},
+        "options": {name: value for name, value in options.items() if name not in not_options},
     }
-    return Settings(**{**_as_typed(config, decided), **decided})
+    return Settings(**{**_settings_from_config(config, decided), **decided})
 
 
-def _as_typed(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
-    """The settings that are what the user typed, under the key that their field names."""
+def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the settings that are copied from the configuration, by the command-line key of their field."""
     values = {}
     for item in fields(Settings):
         if item.metadata["typed"] and item.name not in decided:
@@ -86,7 +95,11 @@ def _as_typed(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]
 
 
 def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
-    """The workload's `Options` by field name, wherever each is typed. Raises ValueError for a key that it does not have."""
+    """Return the values of the workload's `Options` by field name, from the groups that hold their keys.
+
+    Raises:
+        ValueError: A key is set that the workload does not have.
+    """
     keys, defaults = option_keys(workload.Options), untyped(workload.Options)
     options: dict[str, Json] = {}
     for key, item in keys.items():
@@ -99,25 +112,25 @@ def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
             raise ValueError(
-                f"{key}={value}: workload={workload.name} has no such key; allowed: {allowed or 'none of these groups'}"
+                f"{key}={value}: workload={workload.name} has no such key. Allowed: {allowed or 'no key of these groups'}"
             )
     return options
 
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
-    """The options that differ from their defaults."""
-    untouched = untyped(workload.Options)
-    return {name: value for name, value in options.items() if value != untouched[name]}
+    """Return the options that differ from their defaults."""
+    defaults = untyped(workload.Options)
+    return {name: value for name, value in options.items() if value != defaults[name]}
 
 
 def _check_link(link: str, device: str, framework: Framework) -> None:
-    """Raises Impossible for a way of exchanging data that the devices do not have."""
+    """Raise UnsupportedError if the devices cannot exchange data over the chosen transport."""
     if link == "no_p2p" and device == "cpu":
-        raise UnsupportedError(f"link={link}: CPU cores have no links of their own; leave it out, or type device=cuda")
+        raise UnsupportedError(f"link={link}: CPU cores have no peer-to-peer links. Leave it out, or set device=cuda")
     if link == "network" and framework.process_count(2, device) == 1:
         raise UnsupportedError(
-            f"link={link}: {framework.name} drives the devices of a machine from one process, and there is no network between "
-            f"them; leave it out"
+            f"link={link}: {framework.name} drives all devices of a machine from a single process, without a network between "
+            f"them. Leave it out"
         )
 
 
@@ -129,13 +142,17 @@ def _precision(
     rules: str,
     hosts: Sequence[AvailableHost],
 ) -> str:
-    """As typed; `auto` on GPUs: the first of the workload's that trainer and devices have and the rules allow."""
+    """Return the precision.
+
+    `auto` on GPUs is the first precision in the workload's list that the trainer and the devices support and the rules allow.
+    `auto` on CPU cores is fp32.
+    """
     precision, allowed = str(config.precision), framework.precisions_of(workload)
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
         closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]
-        usable = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
-        offered = [one for one in usable if all(allows.holds(one, {}) for allows in closed)]
+        usable = [choice for choice in workload.gpu_precisions if choice in allowed and least >= FIRST_WITH[choice]]
+        offered = [choice for choice in usable if all(allows.holds(choice, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise UnsupportedError(
@@ -143,64 +160,64 @@ def _precision(
         )
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise UnsupportedError(
-            f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda"
+            f"precision={precision}: only GPUs support it. Set precision=fp32 or bf16, or device=cuda"
         )
     if device == "cuda" and least < FIRST_WITH[precision]:
-        have, needed = ("{}.{}".format(*one) for one in (least, FIRST_WITH[precision]))
+        found, needed = ("{}.{}".format(*capability) for capability in (least, FIRST_WITH[precision]))
         raise UnsupportedError(
-            f"precision={precision}: GPUs have it from compute capability {needed} on, {smallest_host(hosts)} has one of "
-            f"{have}; "
-            f"type precision=auto or fp32"
+            f"precision={precision}: GPUs support it from compute capability {needed} on, but {smallest_host(hosts)} has a GPU of "
+            f"{found}. Set precision=auto or fp32"
         )
     return precision
 
 
 def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
-    found = [
-        (int(major), int(minor)) for major, _, minor in (one.partition(".") for one in gpu_capabilities(hosts, count))
-    ]
-    return min(found, default=(99, 0))  # none is seen, which is said elsewhere
+    parts = (capability.partition(".") for capability in gpu_capabilities(hosts, count))
+    found = [(int(major), int(minor)) for major, _, minor in parts]
+    return min(found, default=(99, 0))  # no GPU is visible: `decide_devices` reports this
 
 
 def _linear(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
-    """`mkl` or `onednn`; empty where there is nothing to choose. Raises ValueError where it was typed nevertheless.
+    """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
 
-    `auto` goes by this machine's processor: docs/design.md has figures.
+    `auto` depends on the processor of this machine. Measurements are in docs/design.md.
+
+    Raises:
+        ValueError: A library is set, but the workload and the device offer no choice.
     """
-    typed = str(config.framework.linear)
+    library = str(config.framework.linear)
     if framework.name in workload.linear_choice and (device, precision) == ("cpu", "fp32"):
         by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
-        return by_processor if typed == "auto" else typed
-    if typed != "auto":
+        return by_processor if library == "auto" else library
+    if library != "auto":
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
-        raise ValueError(f"framework.linear={typed}: {where} has nothing to choose there; leave it out")
+        raise ValueError(f"framework.linear={library}: {where} has no choice of this library. Leave it out")
     return ""
 
 
 def _graphs(config: RunConfig, workload: type[Workload], framework: Framework, device: str, devices: int) -> str:
-    """`on`, or empty. Raises ValueError where it was typed and cannot be."""
-    typed = str(config.framework.graphs)
-    if typed != "on":
+    """Return `on` to capture a step as a CUDA graph, or empty. Raises ValueError if it is set but not supported."""
+    if str(config.framework.graphs) != "on":
         return ""
     able = "graphs" in framework.gpu_choices and device == "cuda" and devices <= workload.graph_devices
     if not able or (config.mode, config.update.kind) != ("train", "sync"):
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config.mode}"
-        raise ValueError(f"framework.graphs=on: {where} has no graph of a step; type framework.graphs=auto")
+        raise ValueError(f"framework.graphs=on: {where} does not support CUDA graphs. Set framework.graphs=auto")
     return "on"
 
 
 def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
-    """`off`, or empty. Raises ValueError where it was typed and there are none."""
+    """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if the run uses none of them."""
     if config.framework.kernels == "auto":
         return ""
     if "kernels" not in framework.gpu_choices or device != "cuda":
         where = f"{framework.name} on device={device}"
-        raise ValueError(f"framework.kernels=off: {where} has none of the suite's own kernels; leave it out")
+        raise ValueError(f"framework.kernels=off: {where} does not use GPU kernels of the suite. Leave it out")
     return "off"
 
 
 def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: Framework, precision: str) -> None:
-    """Raise ValueError, in one line, for what `update=async` does not have."""
+    """Raise ValueError if `update=async` does not support the settings. The message is a single line."""
     if framework.name not in workload.asynchronous:
         offered = [
             f"workload={name}"
@@ -209,56 +226,71 @@ def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: 
         ]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise UnsupportedError(
-            f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}"
+            f"update=async: not supported by {workload.name} in {framework.name}. Set update=sync{instead}"
         )
     if config.nodes > 1:
-        raise UnsupportedError("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
+        raise UnsupportedError("update=async: only nodes=1 is supported. Set nodes=1, or update=sync")
     if config.mode != "train":
-        raise ValueError(f"update=async: mode={config.mode} makes no updates; type mode=train, or update=sync")
+        raise ValueError(f"update=async: mode={config.mode} makes no updates. Set mode=train, or update=sync")
     if config.timing.each == "steps":
         raise ValueError(
-            "update=async: a step is made by several workers at times of their own; type timing=stretch, or update=sync"
+            "update=async: workers update at different times, so that steps of all workers cannot be timed. "
+            "Set timing=stretch, or update=sync"
         )
     if precision == "fp16":
-        raise UnsupportedError("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
+        raise UnsupportedError("update=async: precision=fp16 is not supported. Set precision=bf16 or fp32")
 
 
 def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length: str) -> str:
-    """The meaning of `stop`, `length` where none was typed and there is no target; checks that it fits what the run does."""
+    """Return when a run stops, such as `target` or `steps:50`.
+
+    Args:
+        config: The composed configuration.
+        profile: Name of the profile.
+        targets: Targets of the workload by metric.
+        length: Value of `stop=auto` for a run without a target.
+
+    Raises:
+        ValueError: `stop` does not suit the mode, the profile, or the timing.
+    """
     stop, mode = str(config.stop), config.mode
-    measures = mode == "train" and profile != "synthetic" and bool(targets)
+    evaluates = mode == "train" and profile != "synthetic" and bool(targets)
     if stop == "auto":
-        stop = "target" if measures else length
-    if stop == "target" and not measures:
-        why = f"profile={profile} mode={mode}" if targets else "the workload has no target and"
-        raise ValueError(f"stop=target: {why} evaluates nothing; type stop=steps:50")
+        stop = "target" if evaluates else length
+    if stop == "target" and not evaluates:
+        why = f"profile={profile} mode={mode} does not evaluate" if targets else "the workload has no target"
+        raise ValueError(f"stop=target: {why}. Set stop=steps:50")
     if mode == "inference" and profile == "synthetic":
-        raise ValueError("mode=inference: profile=synthetic has no evaluation set; type profile=demo or reference")
+        raise ValueError("mode=inference: profile=synthetic has no evaluation set. Set profile=demo or reference")
     if mode == "inference" and not stop.startswith("steps:"):
-        raise ValueError(f"stop={stop}: mode=inference counts evaluation batches; type stop=steps:50")
+        raise ValueError(f"stop={stop}: mode=inference counts evaluation batches. Set stop=steps:50")
     if config.timing.warmup_steps and stop == "target":
         raise ValueError(
-            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step; "
-            f"leave it out, or type stop=steps:50"
+            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step. "
+            f"Leave it out, or set stop=steps:50"
         )
     return stop
 
 
 def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
-    """As typed. Raises ValueError for more threads than a device has cores."""
-    typed = str(config.cpu.threads_per_device)
-    if typed != "auto" and device == "cpu" and int(typed) > cores:
+    """Return the threads per device, or `auto`. Raises ValueError for more threads than a device has cores."""
+    threads = str(config.cpu.threads_per_device)
+    if threads != "auto" and device == "cpu" and int(threads) > cores:
         raise ValueError(
-            f"cpu.threads_per_device={typed}: a device has {cores} core(s); type 1 to {cores}, or auto; "
-            f"cpu.cores_per_device=N gives it more"
+            f"cpu.threads_per_device={threads}: a device has {cores} core(s). Set 1 to {cores}, or auto, or set "
+            f"cpu.cores_per_device=N for more cores per device"
         )
-    return typed
+    return threads
 
 
 def _values(
     config: RunConfig, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
 ) -> dict[str, Json]:
-    """The settings that follow from a hyperparameter set with the user's own values on top, at the batch that was asked for."""
+    """Return the hyperparameters and the settings that depend on them: batch size, scaling, and the source of each value.
+
+    Values that the user sets replace those of the hyperparameter set. The learning rate is scaled to the requested batch
+    size, unless the user sets it.
+    """
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
     name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
@@ -266,9 +298,9 @@ def _values(
     chosen = sets[name] if name else {}
     values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
     sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
-    for key, given in options.items():
-        if given is not None and (key in values or key in of_sets(workload.Options)):
-            values[key], sources[key] = given, "user"
+    for key, value in options.items():
+        if value is not None and (key in values or key in of_sets(workload.Options)):
+            values[key], sources[key] = value, "user"
     set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
     size = batch_size(config.batch, config.gpus, set_batch)
     scaling = set_scaling if config.lr_scaling == "set" else str(config.lr_scaling)
@@ -284,41 +316,53 @@ def _values(
 
 
 def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
-    """Global batch size of `set`, `global:N` or `per_device:N`. Raises ValueError for one that the devices cannot share."""
+    """Return the global batch size, in the batch unit of the workload.
+
+    Args:
+        rule: `set` (from the hyperparameter set), `global:N`, or `per_device:N`.
+        devices_count: Number of devices.
+        set_batch: Global batch size of the hyperparameter set. None: the workload has no set.
+
+    Raises:
+        ValueError: `set` without a hyperparameter set.
+        UnsupportedError: There are fewer samples than devices.
+    """
     kind, _, number = rule.partition(":")
     if kind == "set":
         if set_batch is None:
-            raise ValueError("batch=set: the workload has no hyperparameter set to take it from; type batch=global:N")
+            raise ValueError("batch=set: the workload has no hyperparameter set with a batch size. Set batch=global:N")
         size = int(set_batch)
     else:
         size = int(number) * (devices_count if kind == "per_device" else 1)
     if size < devices_count:
         raise UnsupportedError(
-            f"batch={rule}: {size} sample(s) per step cannot be shared by {devices_count} devices; "
-            f"type batch=global:{devices_count} or more"
+            f"batch={rule}: {size} sample(s) per step cannot be divided among {devices_count} devices. "
+            f"Set batch=global:{devices_count} or more"
         )
     return size
 
 
 def _rate_factor(scaling: str, ratio: float) -> float:
-    """What the set's learning rate is multiplied by when the batch is `ratio` times the set's."""
+    """Return the factor for the learning rate of the set if the batch size is `ratio` times the batch size of the set."""
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 
 
 def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> dict[str, float]:
-    """The profile's targets with the user's own: `workload.target=X` for one metric, `workload.target.METRIC=X` for several."""
-    given = options.get("target")
-    if given is None:
+    """Return the targets by metric: those of the profile, or the user's values.
+
+    A user sets `workload.target=X` if there is a single metric, and `workload.target.METRIC=X` if there are several.
+    """
+    target = options.get("target")
+    if target is None:
         return dict(defaults.targets)
-    if isinstance(given, Mapping):
-        typed_targets = {metric: float(value) for metric, value in given.items() if value is not None}
-        unknown = next((metric for metric in typed_targets if metric not in defaults.targets), None)
+    if isinstance(target, Mapping):
+        user_targets = {metric: float(value) for metric, value in target.items() if value is not None}
+        unknown = next((metric for metric in user_targets if metric not in defaults.targets), None)
         if unknown is not None:
             raise not_allowed(f"workload.target (of {workload.name})", unknown, defaults.targets)
-        return {**defaults.targets, **typed_targets}
+        return {**defaults.targets, **user_targets}
     if len(defaults.targets) != 1:
         keys = ", ".join(f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items())
-        raise ValueError(
-            f"workload.target={given}: {workload.name} has {len(defaults.targets)} targets; type {keys or 'none'}"
-        )
-    return {metric: float(given) for metric in defaults.targets}
+        remedy = f"Set {keys}" if keys else "Leave it out"
+        raise ValueError(f"workload.target={target}: {workload.name} has {len(defaults.targets)} targets. {remedy}")
+    return {metric: float(target) for metric in defaults.targets}

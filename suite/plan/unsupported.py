@@ -10,14 +10,14 @@ class UnsupportedError(ValueError):
 
     Args:
         problem: What was given, and what is available.
-        remedy: What to set. Empty: nothing can be set.
+        remedy: What to set, as a sentence without its period. Empty: nothing can be set.
     """
 
     shown = "–"
     """Text of the cell."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
-        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        super().__init__(f"{problem}. {remedy}" if remedy else problem)
         self.problem, self.remedy = problem, remedy
 
 

@@ -1,15 +1,19 @@
-"""Whether a run can be what was meant: mistakes of a workload from outside, and settings that cannot converge or be counted."""
+"""Checks a workload with its settings and data set: incomplete plugins, runs that cannot converge, and undefined lengths."""
 
 from __future__ import annotations
 
 from workloads.api import Workload
 
 STEPS_PER_EPOCH = 10
-"""Steps of an epoch that a refused batch is answered with."""
+"""Steps per epoch with the batch size that a refusal proposes."""
 
 
 def check_workload(workload: Workload) -> None:
-    """Raise ValueError, one line, for a run that would fail at its first evaluation, or could never have been meant."""
+    """Check that a run can reach its first evaluation, and that its batch size and length suit its data set.
+
+    Raises:
+        ValueError: The run would fail, or a setting does not suit the data set. The message is a single line.
+    """
     settings = workload.settings
     evaluates = settings.mode == "train" and settings.profile != "synthetic" and bool(settings.targets)
     if evaluates:
@@ -22,24 +26,27 @@ def check_workload(workload: Workload) -> None:
 
 
 def _check_written(workload: Workload) -> None:
-    """A plugin may leave out `measure` and `score`: a workload without a target needs neither."""
+    """Raise ValueError if a workload with a target does not define `measure` and `score`.
+
+    A plugin may leave them out, because a workload without a target needs neither.
+    """
     kind = type(workload)
     missing = [name for name in ("measure", "score") if getattr(kind, name) is getattr(Workload, name)]
     if missing:
         targets = ", ".join(workload.settings.targets)
         raise ValueError(
-            f"workload={workload.name}: {kind.__name__} has a target for {targets} and no {' and no '.join(missing)}; "
-            f"write {' and '.join(f'{name}()' for name in missing)} (workloads/api/workload.py), or type stop=steps:50"
+            f"workload={workload.name}: {kind.__name__} has a target for {targets}, but no {' and no '.join(missing)}. "
+            f"Define {' and '.join(f'{name}()' for name in missing)} (workloads/api/workload.py), or set stop=steps:50"
         )
 
 
 def _check_length(workload: Workload) -> None:
-    """Raise ValueError for a length in samples where batches are counted in another unit: steps differ in their samples."""
+    """Raise ValueError if the length is in samples, but the batch size is not, so that the samples per step vary."""
     stop, unit = workload.settings.stop, workload.batch_unit
     if stop.startswith("samples:") and unit != "samples":
         raise ValueError(
-            f"stop={stop}: a batch of {workload.name} is counted in {unit}, so the steps of so many samples are not known; "
-            f"type stop=steps:50 or stop=epochs:1"
+            f"stop={stop}: the batch size of {workload.name} is in {unit}, so the number of steps for a number of samples is "
+            f"unknown. Set stop=steps:50 or stop=epochs:1"
         )
 
 
@@ -47,13 +54,13 @@ def _check_limit(workload: Workload) -> None:
     settings = workload.settings
     if "max_epochs" not in settings.hyperparameters:
         raise ValueError(
-            f"workload={workload.name}: its hyperparameter set {settings.hyperparameter_set} names no max_epochs, so a run "
-            f"that misses its target would never end; add max_epochs to the set, or type stop=epochs:N"
+            f"workload={workload.name}: its hyperparameter set {settings.hyperparameter_set} has no max_epochs, so a run "
+            f"that misses its target would never end. Add max_epochs to the set, or set stop=epochs:N"
         )
 
 
 def _check_batch(workload: Workload) -> None:
-    """Raise ValueError for a batch that is larger than an epoch: one step each, at whatever rate it was scaled to."""
+    """Raise ValueError if a batch is larger than an epoch, so that an epoch would be a single step."""
     settings, samples = workload.settings, workload.samples_per_epoch
     if settings.batch_size_global <= samples:
         return
@@ -62,21 +69,21 @@ def _check_batch(workload: Workload) -> None:
     count = max(1, samples // STEPS_PER_EPOCH // settings.devices) * settings.devices
     raise ValueError(
         f"batch size {settings.batch_size_global}: an epoch of {workload.name} on {settings.dataset} has {samples} "
-        f"{workload.batch_unit}, so it would be one step{at_rate}; type batch=global:{count} or less "
-        f"({STEPS_PER_EPOCH} steps an epoch), or stop=steps:50 to measure throughput alone"
+        f"{workload.batch_unit}, so it would be a single step{at_rate}. Set batch=global:{count} or less "
+        f"({STEPS_PER_EPOCH} steps per epoch), or stop=steps:50 to measure only throughput"
     )
 
 
 def _check_first_evaluation(workload: Workload) -> None:
-    """Raise ValueError, one line, if a run to its target gives up before its first evaluation.
+    """Raise ValueError if a run to its target would stop before its first evaluation.
 
-    One at its last epoch would be none of those that the rules name (SSD under v0.7).
+    An additional evaluation after the last epoch would not help, because the rules do not name it (SSD under v0.7).
     """
     settings = workload.settings
-    given = int(settings.hyperparameters["max_epochs"])
+    max_epochs = int(settings.hyperparameters["max_epochs"])
     first = workload.epochs.of_step(next(iter(workload.evaluation_steps())) - 1) + 1
-    if given < first:
+    if max_epochs < first:
         raise ValueError(
-            f"workload.max_epochs={given}: {settings.workload} is first evaluated in epoch {first}; "
-            f"type workload.max_epochs={first} or more, or stop=epochs:{given} to train without a target"
+            f"workload.max_epochs={max_epochs}: the first evaluation of {settings.workload} is in epoch {first}. "
+            f"Set workload.max_epochs={first} or more, or stop=epochs:{max_epochs} to train without a target"
         )

@@ -1,4 +1,4 @@
-"""An agent: what it ships, what it ends, and when it ends itself. Its Python sees no installed package."""
+"""An agent: what it ships, what it ends, and when it ends itself."""
 
 import os
 import platform
@@ -189,7 +189,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
         begun(link)
         with pytest.raises(ValueError, match="here: No such file or directory"):
             link.call("start", name="worker-0", arguments=["/nowhere"], variables={})
-        with pytest.raises(ValueError, match="here: 1 is no worker here"):
+        with pytest.raises(ValueError, match="here: 1 is not a worker here"):
             link.call("stack", pid=1, number=int(signal.SIGUSR2))
         assert link.call("read", path="/nowhere")["data"] is None
         assert len(set(link.call("ports", count=3, address="127.0.0.1")["ports"])) == 3

@@ -57,7 +57,7 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
     check_memory(Large, settings(mode="forward"))
     with pytest.raises(TooLarge) as error:
         check_memory(Large, settings())
-    assert str(error.value).endswith(" 32 GiB, 16.0 GiB of memory of a GPU are available; type batch=global:16")
+    assert str(error.value).endswith(" 32 GiB, but only 16.0 GiB of memory per GPU are available. Set batch=global:16")
     assert error.value.shown == "OOM"
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [])  # a GPU that is not seen is not judged
     check_memory(Large, settings(batch_size_global=10**9))
@@ -67,19 +67,19 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
     nodes = [AvailableHost(f"{gib}", "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for gib in (80, 16)]
     check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
-    with pytest.raises(TooLarge, match=r"16\.0 GiB of memory of a GPU are available; type batch=global:16$"):
+    with pytest.raises(TooLarge, match=r"16\.0 GiB of memory per GPU are available\. Set batch=global:16$"):
         check_memory(Large, settings(nodes=2), nodes)
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("link=no_p2p",), "link=no_p2p: CPU cores have no links of their own"),
+        (("link=no_p2p",), "link=no_p2p: CPU cores have no peer-to-peer links"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
-        (("precision=tf32",), "precision=tf32: GPUs alone have it"),
-        (("nodes=2", "gpus=2"), "nodes=2: which machines? type launch.hosts=[a,b]"),
+        (("precision=tf32",), "precision=tf32: only GPUs support it"),
+        (("nodes=2", "gpus=2"), "nodes=2: no machines are named. Set launch.hosts=[a,b]"),
         (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
-        (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be shared"),
+        (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be divided"),
     ],
 )
 def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):

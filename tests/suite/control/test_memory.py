@@ -61,7 +61,7 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
     monkeypatch.setattr(capacity, "available_bytes", lambda allowed: 8 * GIB)
     kind, settings = resnet("batch=global:100000", f"mode={mode}")
     # 2 batches of 100,000 x 224 x 224 x 3 bytes
-    with pytest.raises(ValueError, match="its data alone take 28 GiB") as error:
+    with pytest.raises(ValueError, match="its data alone need 28 GiB") as error:
         check_inputs(kind(settings, kind.read_facts(settings)))
     fitting = int(str(error.value).rpartition("batch=global:")[2])
     assert 2 * fitting * 224 * 224 * 3 < 8 * GIB
@@ -79,7 +79,7 @@ def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch)
     check_inputs(kind(settings, kind.read_facts(settings)), nodes)
     large = replace(settings, batch_size_global=22_000)
     small = [replace(nodes[0], hardware={**hardware[0], "memory_bytes": GIB})]
-    with pytest.raises(ValueError, match="on CPU cores of each machine: its data alone take 3 GiB"):
+    with pytest.raises(ValueError, match="on CPU cores of each machine: its data alone need 3 GiB"):
         check_inputs(kind(large, kind.read_facts(large)), small)
     run = SimpleNamespace(settings=settings, hardware={**hardware[0], "nodes": hardware})
     fitting = fitting_batch(kind, settings, 2 * 8 * GIB)

@@ -35,24 +35,30 @@ def resume(folder, *words, **extra):
 
 
 FORGOTTEN = {
-    "a seed": ([*TOY_RUN, SEED[1], "runs=2"], ["with seed=0, this command has no seed;", "set seed=0"]),
-    "another seed": ([*TOY_RUN, "seed=5", SEED[1], "runs=2"], ["with seed=0, this command has seed=5;", "set seed=0"]),
+    "a seed": (
+        [*TOY_RUN, SEED[1], "runs=2"],
+        ["with seed=0, but this command has no seed. To resume it, set", "set seed=0"],
+    ),
+    "another seed": (
+        [*TOY_RUN, "seed=5", SEED[1], "runs=2"],
+        ["with seed=0, but this command has seed=5. To resume it, set", "set seed=0"],
+    ),
     "two settings": (
         [*TOY_RUN, "runs=2"],
         ["no seed no workload.learning_rate", "set seed=0, set workload.learning_rate=0.3"],
     ),
     "one too many": (
         [*TOY_RUN, *SEED, "batch=global:32", "runs=2"],
-        ["with no batch, this command has batch=global:32", "leave batch out"],
+        ["with no batch, but this command has batch=global:32", "leave batch out"],
     ),
     "devices": (
         [*TOY_RUN, *SEED, "runs=2", "gpus=2", "oversubscribe=true"],
         [
-            "with gpus=1 no oversubscribe, this command has gpus=2 oversubscribe=true",
+            "with gpus=1 no oversubscribe, but this command has gpus=2 oversubscribe=true",
             "set gpus=1, leave oversubscribe out",
         ],
     ),
-    "the number of runs": ([*TOY_RUN, *SEED], ["was started with runs=2, this command asks for 1; set runs=2"]),
+    "the number of runs": ([*TOY_RUN, *SEED], ["was started with runs=2, but this command has runs=1. Set runs=2"]),
     "a sweep of others": (["-m", *TOY_RUN, "seed=3,4", SEED[1]], ["this command has seed=3", "set seed=0"]),
 }
 
@@ -96,9 +102,9 @@ def test_a_folder_without_a_list_of_commands_gives_the_settings_of_its_runs(fold
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["resume=true"], "resume=true: which sweep? type output=FOLDER"),
-        (["resume=true", "output=none"], "there is no such folder; set output=FOLDER"),
-        (["resume=true", "output=empty"], "holds no runs whose settings are known; set workload=NAME"),
+        (["resume=true"], "resume=true: no output folder is set. Set output=FOLDER"),
+        (["resume=true", "output=none"], "the folder does not exist. Set output=FOLDER"),
+        (["resume=true", "output=empty"], "has no runs with recorded settings. Set workload=NAME"),
     ],
 )
 def test_a_folder_that_gives_no_settings(tmp_path, words, told):
@@ -169,7 +175,7 @@ def test_a_finished_log_without_its_run_json_is_refused(folder):
     for change in (lambda path: path.write_text("{"), lambda path: path.unlink()):
         change(folder / "out" / JOB / "run_0" / "run.json")
         done = resume(folder, *TOY_RUN, *SEED, "runs=2")
-        assert "holds a finished run, but its run.json is missing or damaged; restore run.json" in refusal(done)
+        assert "holds a finished run, but its run.json is missing or damaged. Restore run.json" in refusal(done)
 
 
 def test_a_missed_target_is_finished_and_a_failure_after_the_start_is_not(tmp_path):
@@ -189,5 +195,5 @@ def test_other_settings_in_the_same_folder_are_named(folder):
     value["settings"]["precision"] = "bf16"
     path.write_text(json.dumps(value))
     line = refusal(resume(folder, *TOY_RUN, *SEED, "runs=2"))
-    assert 'precision is "bf16" there, "fp32" in this command' in line
-    assert "hyperparameters.max_epochs is 9 there, 5 in this command" in line
+    assert 'precision is "bf16" in that run and "fp32" in this command' in line
+    assert "hyperparameters.max_epochs is 9 in that run and 5 in this command" in line

@@ -44,7 +44,7 @@ def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, mon
     run = tmp_path / "out" / "toy-plain-demo-1dev" / "run_0"
     if run.exists():  # its status.json is there, so the result would be drawn again: that is refused
         refused = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=2)
-        assert "run_0 holds a finished run, as its status.json says, but its log is missing" in refused.stderr
+        assert "run_0 holds a finished run according to its status.json, but its log is missing" in refused.stderr
         run.rename(tmp_path / "moved")
     again = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
     assert (tmp_path / "out" / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()

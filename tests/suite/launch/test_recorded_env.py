@@ -262,4 +262,4 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
     compared = suite_here(tmp_path, "compare", tmp_path / "plain", tmp_path / "tuned", exits=0).stdout
     assert "TF_ENABLE_ONEDNN_OPTS" in compared
     resumed = run_suite(tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'tuned'}", "resume=true", toy=True, exits=2)
-    assert "holds a run of other settings or data" in resumed.stderr
+    assert "holds a run with different settings or data" in resumed.stderr

@@ -52,7 +52,7 @@ def test_refusal_names_a_batch_that_fits(memory):
     with pytest.raises(ValueError, match="batch size 1664 on CPU cores") as error:
         check_memory(*planned("resnet50", "batch=global:1664", "gpus=2", "oversubscribe=true"))
     text = str(error.value)
-    assert "at least 138 GiB, 24.0 GiB of memory are available" in text
+    assert "at least 138 GiB, but only 24.0 GiB of memory are available" in text
     assert "\n" not in text
     fitting = int(text.rpartition("batch=global:")[2])
     assert fitting % 2 == 0
@@ -69,7 +69,9 @@ def test_each_machine_holds_its_share_of_the_batch(memory):
     words = ("resnet50", "batch=global:1024", "gpus=8", "nodes=4")
     check_memory(*planned(*words, nodes=nodes), nodes)
     nodes = machines(64, 16, 64, 64)
-    with pytest.raises(ValueError, match=r"on CPU cores, 256 on each machine: .* 21 GiB, 16\.0 GiB of memory") as error:
+    with pytest.raises(
+        ValueError, match=r"on CPU cores, 256 on each machine: .* 21 GiB, but only 16\.0 GiB of memory"
+    ) as error:
         check_memory(*planned(*words, nodes=nodes), nodes)
     fitting = int(str(error.value).rpartition("batch=global:")[2])
     assert fitting % 8 == 0
@@ -87,7 +89,7 @@ def test_a_machine_has_what_it_says_and_this_one_what_is_left(memory):
 
 def test_ssd_is_looked_at_too(memory):
     memory(8)
-    with pytest.raises(ValueError, match=r"batch size 1024 on CPU cores: .* type batch=global:\d+$"):
+    with pytest.raises(ValueError, match=r"batch size 1024 on CPU cores: .* Set batch=global:\d+$"):
         check_memory(*planned("ssd", "batch=global:1024"))
 
 
@@ -105,5 +107,5 @@ def test_the_control_groups_limit_counts():
 def test_the_command_refuses_in_one_line(tmp_path, memory):
     memory(24)  # enough for what is read, not for activations
     words = ("workload=resnet50", "profile=synthetic", "device=cpu", "environment=current", "batch=global:1664")
-    assert "at least 138 GiB, 24.0 GiB of memory are available" in refusal(run_suite_here(tmp_path, *words))
+    assert "at least 138 GiB, but only 24.0 GiB of memory are available" in refusal(run_suite_here(tmp_path, *words))
     assert not list(tmp_path.rglob("result_0.txt"))

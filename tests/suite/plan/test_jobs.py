@@ -107,7 +107,7 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
     made = draft_of(*TWO_DEVICES, "nodes=2", "launch=ssh", "launch.hosts=[a,b]", fault="", hosts=hosts)
     assert made.findings == ()
     (note,) = made.notes
-    assert "let a firewall keep strangers out (docs/several_machines.md)" in note
+    assert "Block access from outside with a firewall (docs/several_machines.md)" in note
     (finding,) = draft_of(*TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]).findings
     assert "(no)" in str(finding)
 
@@ -157,7 +157,7 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
         of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
         of_other_batch = replace(run, settings=replace(run.settings, batch_size_global=4096))
         for other in (of_other_data, of_other_variables, of_other_batch):
-            with pytest.raises(ValueError, match="holds a run of other settings or data"):
+            with pytest.raises(ValueError, match="holds a run with different settings or data"):
                 finished_status(tmp_path, other)
     of_other_gpu = replace(run, environment_variables={**run.environment_variables, "CUDA_VISIBLE_DEVICES": "3"})
     assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)

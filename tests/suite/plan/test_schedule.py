@@ -33,10 +33,10 @@ def in_one_step(self, step):
 
 
 CASES = [
-    (cosine(4), ["workload.max_epochs=9"], "=9: the learning rate is zero from epoch 5 on; set workload.max_epochs=4"),
+    (cosine(4), ["workload.max_epochs=9"], "=9: the learning rate is zero from epoch 5 on. Set workload.max_epochs=4"),
     (cosine(4), ["workload.max_epochs=5"], "from epoch 5 on"),
     (cosine(4), ["workload.max_epochs=4"], ""),
-    (cosine(4), ["stop=epochs:6"], "stop=epochs:6: the learning rate is zero from epoch 5 on; set stop=epochs:4"),
+    (cosine(4), ["stop=epochs:6"], "stop=epochs:6: the learning rate is zero from epoch 5 on. Set stop=epochs:4"),
     (cosine(4), ["stop=steps:80"], "stop=steps:80: the learning rate is zero from epoch 5 on"),
     (cosine(4), ["stop=samples:9000"], "stop=samples:9000: the learning rate is zero from epoch 5 on"),
     (cosine(4), ["stop=steps:64"], ""),
@@ -44,7 +44,7 @@ CASES = [
     (cosine(4), ["stop=epochs:6", "mode=forward_backward"], ""),
     (cosine(3), [], ""),  # of the set, which is the set's own matter
     (polynomial(4, 0.001), ["workload.max_epochs=9"], "the learning rate is 0.001, its end value, from epoch 5 on"),
-    (polynomial(4.5, 0), ["workload.max_epochs=9"], "zero from epoch 6 on; set workload.max_epochs=5"),
+    (polynomial(4.5, 0), ["workload.max_epochs=9"], "zero from epoch 6 on. Set workload.max_epochs=5"),
     (in_steps, ["workload.max_epochs=9"], ""),
     (in_one_step, ["workload.max_epochs=9"], ""),
     (lambda self, step: 0.2, ["workload.max_epochs=1000"], ""),
@@ -79,7 +79,7 @@ def test_the_note_is_printed_by_a_run_and_a_dry_run(toy, monkeypatch, tmp_path):
     words = (*TOY_RUN, "workload.max_epochs=3")
     for more in (["dry_run=true"], []):
         done = run_suite_here(tmp_path, *words, *more, toy=True)
-        assert done.stderr.count("the learning rate is zero from epoch 2 on; set workload.max_epochs=1") == 1
+        assert done.stderr.count("the learning rate is zero from epoch 2 on. Set workload.max_epochs=1") == 1
 
 
 def test_a_note_of_data_that_are_made_first_is_printed_once(toy, monkeypatch, tmp_path):

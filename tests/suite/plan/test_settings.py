@@ -54,7 +54,7 @@ def test_each_of_several_targets_is_settable():
     assert settings_of(Detector).targets == {"bbox": 0.377, "segm": 0.339}
     own = settings_of(Detector, target={"bbox": 0.1, "segm": None})
     assert own.targets == {"bbox": 0.1, "segm": 0.339}
-    with pytest.raises(ValueError, match=r"; type workload\.target\.bbox=0\.377, workload\.target\.segm=0\.339$"):
+    with pytest.raises(ValueError, match=r"\. Set workload\.target\.bbox=0\.377, workload\.target\.segm=0\.339$"):
         settings_of(Detector, target=0.5)
     with pytest.raises(ValueError, match=r"workload\.target \(of ncf\)=box: allowed: bbox, segm"):
         settings_of(Detector, target={"box": 0.5})
@@ -70,9 +70,9 @@ def test_a_workload_that_only_measures_throughput_needs_neither_sets_nor_targets
     settings = settings_of(Throughput, "batch=per_device:32", "gpus=2", "oversubscribe=true")
     assert (settings.batch_size_global, settings.hyperparameter_set, settings.targets) == (64, "", {})
     assert (settings.stop, settings.hyperparameters) == ("steps:50", {})
-    with pytest.raises(ValueError, match=r"^batch=set: the workload has no hyperparameter set .* type batch=global:N$"):
+    with pytest.raises(ValueError, match=r"^batch=set: the workload has no hyperparameter set .* Set batch=global:N$"):
         settings_of(Throughput)
-    with pytest.raises(ValueError, match=r"^stop=target: .*type stop=steps:50$"):
+    with pytest.raises(ValueError, match=r"^stop=target: the workload has no target\. Set stop=steps:50$"):
         settings_of(Throughput, "batch=global:32", "stop=target")
 
 
@@ -96,13 +96,13 @@ def test_updates_are_by_all_gradients_unless_asynchronous_ones_are_asked_for():
 
 
 REFUSED = {
-    ("stop=target", "mode=forward"): r"^stop=target: profile=demo mode=forward evaluates nothing",
-    ("stop=epochs:2", "mode=inference"): r"^stop=epochs:2: mode=inference counts .*; type stop=steps:50$",
-    ("profile=synthetic", "mode=inference"): r"^mode=inference: profile=synthetic has no .*; type profile=demo",
+    ("stop=target", "mode=forward"): r"^stop=target: profile=demo mode=forward does not evaluate",
+    ("stop=epochs:2", "mode=inference"): r"^stop=epochs:2: mode=inference counts .*\. Set stop=steps:50$",
+    ("profile=synthetic", "mode=inference"): r"^mode=inference: profile=synthetic has no .*\. Set profile=demo",
     ("timing.warmup_steps=5",): r"^timing\.warmup_steps=5: a run to its target is timed from its first step",
-    ("update=async",): r"^update=async: not offered by ncf in pytorch; type update=sync, or workload=zoo\Z",
-    ("workload=zoo", "update=async", "mode=forward"): r"^update=async: .* type mode=train, or update=sync\Z",
-    ("workload=zoo", "update=async", "timing=steps"): r"^update=async: [^\n]+; type timing=stretch, or update=sync\Z",
+    ("update=async",): r"^update=async: not supported by ncf in pytorch\. Set update=sync, or workload=zoo\Z",
+    ("workload=zoo", "update=async", "mode=forward"): r"^update=async: .* Set mode=train, or update=sync\Z",
+    ("workload=zoo", "update=async", "timing=steps"): r"^update=async: [^\n]+\. Set timing=stretch, or update=sync\Z",
 }
 
 

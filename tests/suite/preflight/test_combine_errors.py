@@ -48,7 +48,7 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
     lines = run(tmp_path, f"workload={workload}", "gpus=8")
     parts = (
         ("run_suite.py: 4 problems prevent this command from running here:", ""),
-        ("  1. profile=reference needs a GPU and none is visible here", "type device=cpu"),
+        ("  1. profile=reference needs a GPU, but no GPU is visible", "set device=cpu"),
         ("  2. environment torch does not exist", "suite env create torch"),
         ("  3. workload=", f"{file} and type backbone.weights=PATH"),
         ("  4. no prepared data in ", "suite data prepare coco2017 --from FOLDER"),
@@ -85,7 +85,7 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     first, device, data, runs = run(tmp_path, "workload=ncf")
     assert first == "run_suite.py: 2 problems prevent this command from running here:"
-    assert device.endswith("type device=cpu, for a small run without a data set type profile=demo")
+    assert device.endswith("set device=cpu. For a small run without a data set, set profile=demo")
     assert "https://grouplens.org/datasets/movielens/20m/ and type: suite data prepare ml-20m" in data
     assert runs == f"{TYPE}workload=ncf profile=demo gpus=1"
 
@@ -113,14 +113,18 @@ def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=8", "precision=tf32")
     (line,) = said(*words).splitlines()
-    assert (line.partition(":")[0], line.rpartition("; ")[2]) == ("device=cuda", "type device=cpu")
+    assert (line.partition(":")[0], line.rpartition(". ")[2]) == ("device=cuda", "Set device=cpu")
 
 
 @pytest.mark.parametrize(
     ("nodes", "starts", "second"),
     [
-        (2, ["nodes", "gpus=", "envir"], "4 CPU device(s) of 1 core(s) need 4 cores, this machine has 2; type gpus=4"),
-        (3, ["nodes", "nodes", "envir"], "type gpus=6 or another multiple of 3"),
+        (
+            2,
+            ["nodes", "gpus=", "envir"],
+            "4 CPU device(s) of 1 core(s) need 4 cores, but this machine has 2. Set gpus=4",
+        ),
+        (3, ["nodes", "nodes", "envir"], "Set gpus=6 or a different multiple of 3"),
     ],
 )
 def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(monkeypatch, two_cores, nodes, starts, second):
@@ -134,7 +138,7 @@ def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, tw
     only_environment(monkeypatch, "torch")
     _, first, second, runs = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
     assert first.startswith("  1. gpus=8: ")
-    assert second.startswith("  2. precision=tf32: GPUs alone have it")
+    assert second.startswith("  2. precision=tf32: only GPUs support it")
     assert runs.endswith("profile=demo gpus=2")
 
 
@@ -151,7 +155,7 @@ def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
     monkeypatch.setattr(devices, "gpus", lambda: [devices.Gpu("Fake GPU", 80 * GIB, "9.0")])
     lines = run(tmp_path, "workload=ssd", "gpus=8", "batch=global:64")
     assert lines[0] == "run_suite.py: 3 problems prevent this command from running here:"
-    assert lines[1] == "  1. gpus=8: this machine shows 1 GPU(s); type gpus=1 or less"
+    assert lines[1] == "  1. gpus=8: this machine has 1 visible GPU(s). Set gpus=1 or less"
     assert "backbone.weights=PATH" in lines[2]
     assert "suite data prepare coco2017" in lines[3]
     assert lines[4:] == [f"{TYPE}workload=ssd profile=demo gpus=1"]

@@ -91,7 +91,9 @@ def test_links_that_devices_do_not_have():
     for framework in ("pytorch", "mxnet"):
         found = resolved("timing=steps", "link=network", f"framework={framework}")
         assert found.link == "network", "processes on CPU cores talk by TCP anyway"
-    with pytest.raises(UnsupportedError, match="link=no_p2p: CPU cores have no links"):
+    with pytest.raises(UnsupportedError, match="link=no_p2p: CPU cores have no peer-to-peer links"):
         resolved("timing=steps", "link=no_p2p")
-    with pytest.raises(UnsupportedError, match="link=network: mxnet drives the devices of a machine from one process"):
+    with pytest.raises(
+        UnsupportedError, match="link=network: mxnet drives all devices of a machine from a single process"
+    ):
         _check_link("network", "cuda", MXNET)
