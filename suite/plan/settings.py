@@ -165,8 +165,8 @@ def _precision(
     if device == "cuda" and least < FIRST_WITH[precision]:
         found, needed = ("{}.{}".format(*capability) for capability in (least, FIRST_WITH[precision]))
         raise UnsupportedError(
-            f"precision={precision}: GPUs support it from compute capability {needed} on, but {smallest_host(hosts)} has a GPU of "
-            f"{found}. Set precision=auto or fp32"
+            f"precision={precision}: GPUs support it from compute capability {needed} on, but {smallest_host(hosts)} has a "
+            f"GPU of {found}. Set precision=auto or fp32"
         )
     return precision
 
