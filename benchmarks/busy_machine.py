@@ -82,7 +82,7 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
     from suite.config.compose import compose
     from suite.control.command import Command
     from suite.control.planning import check_jobs, plan_all
-    from suite.launch.base import meet
+    from suite.launch.base import create_rendezvous
     from suite.launch.hosts import hosts_of
 
     output = folder / "unused"
@@ -90,7 +90,7 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
     (job,), _ = check_jobs(command, plan_all(command.request, output))
     run = job.run(0, False)
     run.write(folder / "run.json")
-    cluster = meet(hosts_of(run))
+    cluster = create_rendezvous(hosts_of(run))
     (worker,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
     return dict(worker.variables)
 

@@ -14,7 +14,7 @@ from suite.commands.arguments import add, add_machines
 from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
-    from suite.preflight.doctor import Need
+    from suite.preflight.doctor import Resources
     from suite.preflight.findings import Finding
 
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
 
-def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
+def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
     """Return the resources that a run with these options needs, and the problems that planning such a run finds."""
     from suite.common import registry
     from suite.common.paths import log_root
@@ -68,7 +68,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.machine import devices
     from suite.plan.device_choice import auto_environment, decide_devices
     from suite.plan.unsupported import UnsupportedError
-    from suite.preflight.doctor import Need
+    from suite.preflight.doctor import Resources
     from suite.preflight.findings import impossible, warning
 
     framework, lacking, env = registry.load_framework(args.framework), list[UnsupportedError](), None
@@ -93,4 +93,6 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
     folder = args.output or log_root()
-    return Need(device, count, framework.process_count(count, device), cores, folder, framework.name, env), problems
+    return Resources(
+        device, count, framework.process_count(count, device), cores, folder, framework.name, env
+    ), problems

@@ -19,7 +19,7 @@ from suite.control.progress import Progress
 from suite.control.run_monitor import POLL_SECONDS, RunMonitor
 from suite.control.run_status import RunStatus, StatusFile
 from suite.environments.environment import Environment
-from suite.launch.base import Framework, command_variables, meet, needs_private_network
+from suite.launch.base import Framework, command_variables, create_rendezvous, needs_private_network
 from suite.launch.hosts import hosts_of
 from workloads.api import Deviation
 
@@ -111,7 +111,7 @@ class Supervisor:
     def _start(self) -> None:
         """Start the workers and servers on all machines."""
         monitor = self.monitor
-        rendezvous = meet(self.hosts, lambda host: monitor.controls[self.hosts.index(host)].ports())
+        rendezvous = create_rendezvous(self.hosts, lambda host: monitor.controls[self.hosts.index(host)].ports())
         private = needs_private_network(self.framework, self.run_spec)
         for host, control in zip(self.hosts, monitor.controls, strict=True):
             run_file = self.environment.map_path(control.folder / RUN_FILE)
@@ -121,7 +121,7 @@ class Supervisor:
                 argv = inside.command(*command.arguments)
                 monitor.command_hosts[command.name] = host
                 monitor.children[command.name] = control.start(command.name, argv, env, private)
-                if command.serves:
+                if command.is_server:
                     monitor.servers.add(command.name)
 
     def _end(self, status: RunStatus) -> RunStatus:

@@ -26,9 +26,9 @@ class Command:
     """Name of the process, unique in its run, such as `server` or `worker-R`. The text log of the process has the same name."""
     arguments: tuple[str, ...]
     """Arguments after the host's Python on the command line."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the run sets for the process."""
-    serves: bool = False
+    is_server: bool = False
     """Whether the process is a server for the workers. A server need not end by itself, and the run is over if it does."""
 
 
@@ -126,7 +126,7 @@ def ports_here(host: Host) -> list[int]:
         ) from None
 
 
-def meet(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Rendezvous:
+def create_rendezvous(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Rendezvous:
     """Return the rendezvous of a run: its hosts, a port for each replica, and a port on the first host for a server.
 
     Args:
@@ -292,13 +292,13 @@ def server_commands(
     if not run.settings.asynchronous or host is not rendezvous.hosts[0]:
         return []
     common = {**thread_variables(1), **server_variables(run, rendezvous)}
-    return [Command("server", (*SERVER, run_file), {**common, **(variables or {})}, serves=True)]
+    return [Command("server", (*SERVER, run_file), {**common, **(variables or {})}, is_server=True)]
 
 
 def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:
     """Return the environment variables that the run sets for a process, in addition to the inherited variables."""
     links = LINK_VARIABLES[run.settings.link]
-    return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.variables}
+    return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.env}
 
 
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:

@@ -80,7 +80,7 @@ def hosts_of(run: RunSpec) -> tuple[Host, ...]:
     return run.hosts
 
 
-def spread(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[Host, ...]:
+def assign_devices(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[Host, ...]:
     """Return the hosts of a run whose devices are split evenly across nodes, in order.
 
     The processes of a single host communicate over the loopback interface.

@@ -17,22 +17,22 @@ class Launcher:
     """
 
     name: str
-    machines: Callable[[LaunchConfig, Mapping[str, str]], list[str]]
+    list_hosts: Callable[[LaunchConfig, Mapping[str, str]], list[str]]
     """Returns the names of all available machines, in order. The arguments are `launch.*` and the environment variables.
 
     Raises ValueError if there are none or the configuration is invalid.
     """
-    words: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
+    build_argv: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
     """Returns the argv that runs the agent's command on a machine and connects its standard input and output.
 
     The arguments are the name of the machine, `launch.*`, and the agent's command.
     """
-    ending: Callable[[str, LaunchConfig, Mapping[str, Any]], list[str]] = lambda name, launch, facts: []
+    build_kill_argv: Callable[[str, LaunchConfig, Mapping[str, Any]], list[str]] = lambda name, launch, facts: []
     """Returns the argv that ends an agent without its cooperation. Empty: there is no such command.
 
     The arguments are the name of the machine, `launch.*`, and the agent's facts.
     """
-    has: str = "{} named"
+    available_text: str = "{} named"
     """Phrase for the number of available machines (`{}`), for an error message."""
-    more: str = "name more in launch.hosts"
+    shortage_hint: str = "name more in launch.hosts"
     """Instruction for an error message: how to get `{}` machines if fewer are available."""

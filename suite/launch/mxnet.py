@@ -108,7 +108,7 @@ def _store_commands(run_file: str, rendezvous: Rendezvous, host: Host, workers: 
             name,
             (*SERVER, run_file),
             {**thread_variables(1), **store_variables(rendezvous, host, role, workers, servers)},
-            serves=True,
+            is_server=True,
         )
         for name, role in roles.items()
     ]

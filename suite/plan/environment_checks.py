@@ -10,7 +10,7 @@ from suite.common.runspec import RunSpec
 from suite.environments.environment import Descriptions, Environment
 from suite.launch import private_network
 from suite.launch.base import variables_set_by_run
-from suite.launch.hosts import spread
+from suite.launch.hosts import assign_devices
 from suite.launch.recorded_env import recorded_variables
 from suite.machine import devices
 from suite.plan.job import PartialJob
@@ -94,5 +94,5 @@ def _launched(draft: PartialJob) -> RunSpec:
         versions={},
         git={},
         hardware={},
-        hosts=spread(draft.hosts, settings.devices, on_cpu) if draft.hosts else (),
+        hosts=assign_devices(draft.hosts, settings.devices, on_cpu) if draft.hosts else (),
     )

@@ -14,7 +14,7 @@ from suite.common.run_config import RunConfig
 from suite.common.runspec import RunSpec
 from suite.common.source_code import expected_digest, files_unlike_commit
 from suite.common.study import StudyCell
-from suite.launch.hosts import AvailableHost, spread
+from suite.launch.hosts import AvailableHost, assign_devices
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs
@@ -77,7 +77,7 @@ def make_job(
         git=git_state(),
         code_digest=expected_digest(workload.name, framework.name),
         hardware=hardware,
-        hosts=spread(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
+        hosts=assign_devices(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
         typed=tuple(typed),

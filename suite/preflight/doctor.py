@@ -37,7 +37,7 @@ BUSY_PERCENT = 25.0
 
 
 @dataclass(frozen=True)
-class Need:
+class Resources:
     """Resources that a run is going to use."""
 
     device: str
@@ -54,7 +54,7 @@ class Need:
     """Environment of the framework. None: it is not known, and it is not checked."""
 
 
-def need_of(job: Job) -> Need:
+def required_resources(job: Job) -> Resources:
     """Return the resources that the runs of a job use."""
     settings = job.template.settings
     cores = job.template.cores or devices.cpu_cores()
@@ -62,7 +62,7 @@ def need_of(job: Job) -> Need:
         cores = cores[: settings.devices * settings.cores_per_device]
     processes = job.framework.process_count(settings.devices, settings.device, settings.update)
     resources = (settings.device, settings.devices, processes, cores, job.folder)
-    return Need(*resources, settings.framework, job.environment)
+    return Resources(*resources, settings.framework, job.environment)
 
 
 def warnings_before(job: Job, on_agents: bool) -> list[str]:
@@ -75,10 +75,10 @@ def warnings_before(job: Job, on_agents: bool) -> list[str]:
     Raises:
         ValueError: The job cannot run.
     """
-    return preflight_of_logs(job.folder) if on_agents else preflight(need_of(job))
+    return preflight_of_logs(job.folder) if on_agents else preflight(required_resources(job))
 
 
-def preflight(need: Need) -> list[str]:
+def preflight(need: Resources) -> list[str]:
     """Return the warnings before a run, a line each.
 
     Raises:
@@ -103,7 +103,7 @@ def _warnings(findings: list[Finding]) -> list[str]:
     return [finding.line for finding in findings if finding.level == "warning"]
 
 
-def examine(need: Need) -> list[Finding]:
+def examine(need: Resources) -> list[Finding]:
     """Return the findings of all checks, including those with the level `ok`."""
     allowed = limits()
     findings = [
@@ -186,7 +186,7 @@ def governor() -> Finding:
     return warning("governor", text, "for steady times, run: sudo cpupower frequency-set -g performance")
 
 
-def confinement(need: Need, allowed: Limits) -> Finding:
+def confinement(need: Resources, allowed: Limits) -> Finding:
     """Check for a container, and whether its CPU quota is enough for the run."""
     kind = container()
     text = f"in a container ({kind})" if kind else "no sign of a container"

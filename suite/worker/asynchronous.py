@@ -65,7 +65,7 @@ class Asynchronous:
                 return
             yield batch
 
-    def meet(self, stats: TrainStats, samples: int, data_bytes: int) -> tuple[TrainStats, int, int] | None:
+    def sync_workers(self, stats: TrainStats, samples: int, data_bytes: int) -> tuple[TrainStats, int, int] | None:
         """Wait at the end of an interval for all workers, and pull the weights with all updates. This is a collective call.
 
         Args:

@@ -340,7 +340,7 @@ class Loop:
         local_samples, local_bytes = self.block.samples - samples, self.block.data_bytes - data_bytes
         # `meet` waits for the last update of every worker
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
-            totals = asynchronous.meet(stats, local_samples, local_bytes)
+            totals = asynchronous.sync_workers(stats, local_samples, local_bytes)
         if totals is None:
             return stats
         stats, total_samples, total_bytes = totals

@@ -161,16 +161,16 @@ def open_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] =
     Raises:
         ValueError: There are too few machines, or a machine cannot be used. The message is a single line with the keys to set.
     """
-    launcher = launchers.launcher(launchers.way(launch, variables))
-    names = launcher.machines(launch, variables)
+    launcher = launchers.launcher(launchers.resolve_launcher_name(launch, variables))
+    names = launcher.list_hosts(launch, variables)
     if count > len(names):
         raise ValueError(
-            f"nodes={count}: {launcher.has.format(len(names))} ({', '.join(names)}). "
-            f"Set nodes={len(names)} or less, or {launcher.more.format(count)}"
+            f"nodes={count}: {launcher.available_text.format(len(names))} ({', '.join(names)}). "
+            f"Set nodes={len(names)} or less, or {launcher.shortage_hint.format(count)}"
         )
 
     def start(name: str) -> AgentConnection:
-        return launchers.started(name, launcher.name, launch)
+        return launchers.start_agent(name, launcher.name, launch)
 
     return Agents([start(name) for name in names[:count]], launch, start)
 

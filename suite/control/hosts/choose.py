@@ -33,7 +33,7 @@ def external_process_of(configs: Sequence[RunConfig], env: Mapping[str, str] = o
         ValueError: A variable is missing, or a launcher started several processes, each of which would run the command.
     """
     launch = launch_of(configs)
-    if launchers.way(launch, env) == "external":
+    if launchers.resolve_launcher_name(launch, env) == "external":
         return external_process(launch, env)
     refuse_ranks(env)
     return None
@@ -56,7 +56,7 @@ def agents_of(
     count = max((config.nodes for config in configs if config.gpus % config.nodes == 0), default=1)
     if process is not None:
         return process.gather(launch, count)
-    by = launchers.way(launch, env)
+    by = launchers.resolve_launcher_name(launch, env)
     if by == "local" or (count == 1 and launch.by == "auto" and by == "slurm"):
         if launch.by == "local" and count > 1:
             raise ValueError(

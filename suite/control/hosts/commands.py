@@ -39,13 +39,13 @@ def run_on_hosts(
     Raises:
         ValueError: The machines are not set, or the program that connects to them is not installed here.
     """
-    by, links = launchers.way(launch, variables), list[AgentConnection]()
+    by, links = launchers.resolve_launcher_name(launch, variables), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *arguments]
     names = launchers.machine_names(launch, variables)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
             for name in names:  # in this thread: an agent's client is killed when the thread that started it ends
-                links.append(launchers.started(name, by, launch))
+                links.append(launchers.start_agent(name, by, launch))
             codes = []
             for link, answer in [(link, pool.submit(_answer, link, command)) for link in links]:
                 code, lines = answer.result()  # in the order of the machines, each result as soon as it is available

@@ -17,7 +17,7 @@ import yaml
 from suite.common.run_config import LaunchConfig
 from suite.config.compose import Composed
 from suite.control.hosts.choose import launch_of
-from suite.control.hosts.submit import Need, need_of, needs_gpus
+from suite.control.hosts.submit import SchedulerResources, needs_gpus, required_resources
 from suite.launch.children import TOKEN
 from suite.plan.device_choice import uneven
 from suite.plan.load import load_workload_and_framework
@@ -77,7 +77,7 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
         ValueError: The settings are invalid, the file exists, or kubectl failed. The message then contains kubectl's error.
     """
     configs = [job.config for job in jobs]
-    launch, need, name = launch_of(configs), need_of(configs), name_of(output)
+    launch, need, name = launch_of(configs), required_resources(configs), name_of(output)
     _check(jobs, launch)
     text = yaml.safe_dump_all(documents(arguments, launch, need, name, output.name), sort_keys=False)
     if configs[0].dry_run:
@@ -116,7 +116,7 @@ def name_of(output: Path) -> str:
 
 
 def documents(
-    arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, folder: str
+    arguments: Sequence[str], launch: LaunchConfig, need: SchedulerResources, name: str, folder: str
 ) -> list[dict[str, Any]]:
     """Return the Kubernetes objects of a command: the secret and the job.
 
@@ -155,7 +155,9 @@ def _labels(name: str) -> dict[str, str]:
     return {"app.kubernetes.io/instance": name}
 
 
-def _pod(arguments: Sequence[str], launch: LaunchConfig, need: Need, name: str, folder: str) -> dict[str, Any]:
+def _pod(
+    arguments: Sequence[str], launch: LaunchConfig, need: SchedulerResources, name: str, folder: str
+) -> dict[str, Any]:
     """Return the specification of a pod. The arguments are those of `documents`."""
     mount_paths = {
         kind: _mount_path(kind, getattr(launch.kubernetes, kind))

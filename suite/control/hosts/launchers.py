@@ -25,7 +25,7 @@ NOT_THERE = 66
 """Exit code if the suite or its Python is missing on a machine: EX_NOINPUT of sysexits.h."""
 
 
-def way(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> str:
+def resolve_launcher_name(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> str:
     """Return the name of the launcher, `local`, or `external`. `launch=auto` is resolved for this process."""
     if launch.by != "auto":
         return str(launch.by)
@@ -41,10 +41,10 @@ def in_allocation(variables: Mapping[str, str] = os.environ) -> bool:
 
 def machine_names(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> list[str]:
     """Return all machines that the launcher of a command may use, in order. Raises ValueError."""
-    return launcher(way(launch, variables)).machines(launch, variables)
+    return launcher(resolve_launcher_name(launch, variables)).list_hosts(launch, variables)
 
 
-def named(launch: LaunchConfig, variables: Mapping[str, str]) -> list[str]:
+def hosts_from_options(launch: LaunchConfig, variables: Mapping[str, str]) -> list[str]:
     """Return the machines of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
     if launch.hosts and launch.hostfile:
         raise ValueError("launch.hosts and launch.hostfile are both set. Omit launch.hosts or launch.hostfile")
@@ -138,17 +138,20 @@ def ssh_argv(name: str, wait_seconds: float) -> list[str]:
 
 SLURM = Launcher(
     "slurm",
-    machines=lambda launch, variables: expanded([variables["SLURM_JOB_NODELIST"]]),
-    words=lambda name, launch, argv: [*srun_argv(name), *argv],
-    ending=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
-    has="the allocation has {}",
-    more="allocate more: salloc -N{}",
+    list_hosts=lambda launch, variables: expanded([variables["SLURM_JOB_NODELIST"]]),
+    build_argv=lambda name, launch, argv: [*srun_argv(name), *argv],
+    build_kill_argv=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
+    available_text="the allocation has {}",
+    shortage_hint="allocate more: salloc -N{}",
 )
 SSH = Launcher(
     "ssh",
-    machines=named,
-    words=lambda name, launch, argv: [*ssh_argv(name, launch.wait_seconds), shlex.join(argv)],
-    ending=lambda name, launch, facts: [*ssh_argv(name, launch.wait_seconds), f"kill -KILL {int(facts['pid'])}"],
+    list_hosts=hosts_from_options,
+    build_argv=lambda name, launch, argv: [*ssh_argv(name, launch.wait_seconds), shlex.join(argv)],
+    build_kill_argv=lambda name, launch, facts: [
+        *ssh_argv(name, launch.wait_seconds),
+        f"kill -KILL {int(facts['pid'])}",
+    ],
 )
 
 
@@ -157,7 +160,7 @@ def launcher(name: str) -> Launcher:
     return next((builtin for builtin in (SLURM, SSH) if builtin.name == name), None) or registry.load_launcher(name)
 
 
-def started(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
+def start_agent(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
     """Start an agent on a machine, and return the connection to it.
 
     Args:
@@ -169,8 +172,8 @@ def started(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
         ValueError: The launcher is unknown, or its program is not installed here.
     """
     selected = launcher(by)
-    argv = selected.words(name, launch, agent_argv(launch.lease_seconds))
-    return connect_agent(name, argv, launch, lambda facts: selected.ending(name, launch, facts))
+    argv = selected.build_argv(name, launch, agent_argv(launch.lease_seconds))
+    return connect_agent(name, argv, launch, lambda facts: selected.build_kill_argv(name, launch, facts))
 
 
 def connect_agent(

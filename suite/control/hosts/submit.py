@@ -67,7 +67,7 @@ def script(arguments: Sequence[str], output: Path) -> str:
 
 def _resource_options(configs: Sequence[RunConfig]) -> list[str]:
     """Return the options of sbatch for the resources. `launch.slurm.sbatch` follows them, and takes precedence."""
-    need = need_of(configs)
+    need = required_resources(configs)
     options = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
     if any(config.checkpoint.when != "off" for config in configs):
         options.append("--requeue")  # the job resumes from its checkpoints
@@ -77,7 +77,7 @@ def _resource_options(configs: Sequence[RunConfig]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Need:
+class SchedulerResources:
     """Resources that a command requests from a scheduler."""
 
     nodes: int
@@ -90,13 +90,13 @@ class Need:
     """Cores per machine for the devices. 0: all cores, or the devices are GPUs."""
 
 
-def need_of(configs: Sequence[RunConfig]) -> Need:
+def required_resources(configs: Sequence[RunConfig]) -> SchedulerResources:
     """Return the resources on which every job of a command can run."""
     devices = max(config.gpus // config.nodes for config in configs)
     gpus = any(config.device == "cuda" or needs_gpus(config) for config in configs)
     cores = [config.cpu.cores_per_device for config in configs]
     cores_per_node = 0 if gpus or "all" in cores else devices * max(map(int, cores))
-    return Need(max(config.nodes for config in configs), devices, gpus, cores_per_node)
+    return SchedulerResources(max(config.nodes for config in configs), devices, gpus, cores_per_node)
 
 
 def needs_gpus(config: RunConfig) -> bool:

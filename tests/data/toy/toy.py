@@ -28,7 +28,7 @@ from workloads.common.data.prefetch import Prefetch
 
 HERE_ALONE = {"cpu": "current", "cuda": "current"}
 PLAIN = Framework("plain", HERE_ALONE, ("numpy",), lambda devices, device: 1, single_process, equal_shares=True)
-HERE = Launcher("here", machines=lambda launch, _: launch.hosts, words=lambda name, launch, words: list(words))
+HERE = Launcher("here", list_hosts=lambda launch, _: launch.hosts, build_argv=lambda name, launch, argv: list(argv))
 """Starts the agent of any machine on this one."""
 SAMPLES = 1000
 ENDINGS = {

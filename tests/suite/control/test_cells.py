@@ -98,11 +98,11 @@ LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NC
 @pytest.mark.parametrize(("link", "variables"), LINKS.items())
 def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, variables):
     started = []
-    command = SimpleNamespace(arguments=(), variables={"OWN": "1"}, name="worker-0", serves=False)
+    command = SimpleNamespace(arguments=(), env={"OWN": "1"}, name="worker-0", is_server=False)
     environment = SimpleNamespace(map_path=str, command=lambda *words: list(words), of_process=lambda *_: environment)
     host = SimpleNamespace(interface="", address="127.0.0.1")
     machine = SimpleNamespace(folder=tmp_path, start=lambda name, words, given, private: started.append(given))
-    monkeypatch.setattr(supervise, "meet", lambda hosts, ports: SimpleNamespace(hosts=[host]))
+    monkeypatch.setattr(supervise, "create_rendezvous", lambda hosts, ports: SimpleNamespace(hosts=[host]))
     one = supervise.Supervisor.__new__(supervise.Supervisor)
     one.run_spec, one.hosts, one.environment = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], environment
     one.framework = SimpleNamespace(commands=lambda *_: [command], listens_everywhere=lambda settings: False)

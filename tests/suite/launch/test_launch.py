@@ -11,7 +11,7 @@ from suite.launch.base import (
     SERVER_VARIABLE,
     WAITING_VARIABLES,
     WORKER,
-    meet,
+    create_rendezvous,
     network_variables,
     worker_context_for,
 )
@@ -29,13 +29,13 @@ ENDPOINTS = [f"{'10.0.0.1' if port < 3000 else 'node-b.cluster'}:{port}" for por
 
 def commands(framework, run, ports=None, server_port=0):
     hosts = hosts_of(run)
-    rendezvous = Rendezvous(hosts, ports, server_port) if ports else meet(hosts)
+    rendezvous = Rendezvous(hosts, ports, server_port) if ports else create_rendezvous(hosts)
     return [framework.commands(run, "run.json", rendezvous, host) for host in hosts]
 
 
 def variables(framework, **changes):
     (((command,),),) = (commands(framework, make_run(**changes)),)
-    return command.variables
+    return command.env
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
@@ -83,12 +83,12 @@ def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devi
     endpoints = ENDPOINTS if hosts else ["127.0.0.1:2000", "127.0.0.1:2001"]
     for process, command in enumerate(itertools.chain(*by_host)):
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
-        assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), str(devices))
+        assert (command.env["RANK"], command.env["WORLD_SIZE"]) == (str(process), str(devices))
         if framework is PYTORCH:
-            assert f"{command.variables['MASTER_ADDR']}:{command.variables['MASTER_PORT']}" == endpoints[0]
+            assert f"{command.env['MASTER_ADDR']}:{command.env['MASTER_PORT']}" == endpoints[0]
         else:
             task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
-            assert json.loads(command.variables["TF_CONFIG"]) == task
+            assert json.loads(command.env["TF_CONFIG"]) == task
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
@@ -98,37 +98,37 @@ def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two
     for process, (*serving, command) in enumerate(by_host):
         assert [one.name for one in serving] == ([*["scheduler"][process:], f"server-{process}"] if hosts else [])
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
-        rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
+        rank = (command.env["RANK"], command.env["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
         roles = ["scheduler", "server"][process:]
-        assert [one.variables["SUITE_STORE_ROLE"] for one in serving] == roles[: len(serving)]
-        assert [one.serves for one in (*serving, command)] == [True] * len(serving) + [False]
+        assert [one.env["SUITE_STORE_ROLE"] for one in serving] == roles[: len(serving)]
+        assert [one.is_server for one in (*serving, command)] == [True] * len(serving) + [False]
         for one in (*serving, command) if hosts else ():
             own = {"DMLC_NODE_HOST": ("10.0.0.1", "node-b.cluster")[process], **meeting}
-            assert own.items() <= one.variables.items()
-        assert command.variables.get("DMLC_ROLE") == ("worker" if hosts else None)
+            assert own.items() <= one.env.items()
+        assert command.env.get("DMLC_ROLE") == ("worker" if hosts else None)
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
 def test_mxnet_has_a_process_for_each_cpu_device_and_they_meet_at_servers(hosts, devices):
     by_host = commands(MXNET, make_run(hosts, devices=devices), PORTS[:devices])
-    workers = [[command for command in host if not command.serves] for host in by_host]
+    workers = [[command for command in host if not command.is_server] for host in by_host]
     each = devices // len(by_host)
     for number, host in enumerate(by_host):
-        serving = [command.name for command in host if command.serves]
+        serving = [command.name for command in host if command.is_server]
         assert serving == [*["scheduler"][number:], f"server-{number}" if hosts else "server"]
         assert [one.name for one in workers[number]] == [f"worker-{each * number + one}" for one in range(each)]
     for process, command in enumerate(itertools.chain(*workers)):
-        assert (command.arguments, command.variables["DMLC_ROLE"]) == ((*WORKER, "run.json"), "worker")
-        assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), str(devices))
-    for values in (command.variables for host in by_host for command in host):
+        assert (command.arguments, command.env["DMLC_ROLE"]) == ((*WORKER, "run.json"), "worker")
+        assert (command.env["RANK"], command.env["WORLD_SIZE"]) == (str(process), str(devices))
+    for values in (command.env for host in by_host for command in host):
         assert (values["DMLC_NUM_WORKER"], values["DMLC_NUM_SERVER"]) == (str(devices), str(len(by_host)))
         assert values[SERVER_VARIABLE].endswith(values["DMLC_PS_ROOT_PORT"])
 
 
 def test_mxnet_alone_has_no_store():
     ((command,),) = commands(MXNET, make_run(devices=1), PORTS[:1])
-    assert not [name for name in command.variables if name.startswith("DMLC") or name == SERVER_VARIABLE]
+    assert not [name for name in command.env if name.startswith("DMLC") or name == SERVER_VARIABLE]
 
 
 @pytest.mark.parametrize(("framework", "device"), itertools.product(FRAMEWORKS, ["cpu", "cuda"]))
@@ -186,7 +186,7 @@ def test_processes_of_a_machine_that_is_alone_meet_inside_it():
 
 
 def test_ports_are_free_and_distinct():
-    rendezvous = meet(hosts_of(make_run(devices=8)))
+    rendezvous = create_rendezvous(hosts_of(make_run(devices=8)))
     ports = {*rendezvous.ports, rendezvous.server_port}
     assert len(ports) == len(rendezvous.ports) + 1 == 9
     assert all(1024 <= port < 65536 for port in ports)
@@ -199,7 +199,7 @@ def test_ports_of_another_machine_are_not_guessed():
     with pytest.raises(
         ValueError, match=r"^host node-a: the ports of 192\.0\.2\.1 cannot be probed from this machine \([^\n]+\Z"
     ):
-        meet(hosts)
+        create_rendezvous(hosts)
 
 
 def asynchronous(framework, hosts=(), devices=2):
@@ -209,24 +209,24 @@ def asynchronous(framework, hosts=(), devices=2):
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_asynchronous_workers_and_their_server_know_where_they_meet(framework):
     ((*servers, last),) = asynchronous(framework, devices=1)
-    assert {(command.serves, command.arguments) for command in servers} == {(True, (*SERVER, "run.json"))}
-    assert {command.variables[SERVER_VARIABLE] for command in (*servers, last)} == {"127.0.0.1:4000"}
-    assert {command.variables["OMP_NUM_THREADS"] for command in servers} == {"1"}
-    assert (last.serves, last.arguments[-3:]) == (False, (*WORKER, "run.json"))
-    assert not any(command.serves for command in commands(framework, make_run(devices=1), (2000,))[0])
+    assert {(command.is_server, command.arguments) for command in servers} == {(True, (*SERVER, "run.json"))}
+    assert {command.env[SERVER_VARIABLE] for command in (*servers, last)} == {"127.0.0.1:4000"}
+    assert {command.env["OMP_NUM_THREADS"] for command in servers} == {"1"}
+    assert (last.is_server, last.arguments[-3:]) == (False, (*WORKER, "run.json"))
+    assert not any(command.is_server for command in commands(framework, make_run(devices=1), (2000,))[0])
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_there_is_one_server_on_the_first_host(framework):
     first, second = asynchronous(framework, HOSTS, 8)
-    assert [command.name for command in first if command.serves][-1] == "server"
-    assert not [command for command in second if command.serves]
+    assert [command.name for command in first if command.is_server][-1] == "server"
+    assert not [command for command in second if command.is_server]
     hosts = hosts_of(make_run(HOSTS, devices=8))
     assert framework.hosts_of_processes(hosts, "cuda", "async") == (hosts[0],) * 4 + (hosts[1],) * 4
 
 
 def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
-    (by_name,) = [{command.name: command.variables for command in host} for host in asynchronous(MXNET)]
+    (by_name,) = [{command.name: command.env for command in host} for host in asynchronous(MXNET)]
     assert list(by_name) == ["scheduler", "server", "worker-0", "worker-1"]
     roles = [values.get("DMLC_ROLE", values.get(ROLE_VARIABLE)) for values in by_name.values()]
     assert roles == ["scheduler", "server", "worker", "worker"]

@@ -25,7 +25,7 @@ from suite.machine.cgroups import Limits
 from suite.plan.device_choice import auto_environment
 from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
-from suite.preflight.doctor import Need, preflight
+from suite.preflight.doctor import Resources, preflight
 from suite.preflight.gpus import Answer, judge
 from tests.helpers import BURN, TOY_RUN, only, python, refusal, run_suite_here, suite_here, wait_until
 
@@ -35,7 +35,7 @@ GIB = 1 << 30
 
 def need(folder, device="cpu", environment=None):
     cores = tuple(sorted(os.sched_getaffinity(0)))
-    return Need(device, 1, 1, cores, folder, "pytorch", environment)
+    return Resources(device, 1, 1, cores, folder, "pytorch", environment)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_governor(monkeypatch, governors):
 
 @pytest.mark.parametrize(("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")])
 def test_a_quota_below_the_cores_of_the_run(tmp_path, limits, level):
-    assert doctor.confinement(Need("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level == level
+    assert doctor.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level == level
 
 
 def test_who_uses_the_cores_is_named():

@@ -25,7 +25,7 @@ def agents(monkeypatch, **others):
         assert by == "ssh"
         return launchers.connect_agent(name, others.get(name) or launchers.agent_argv(launch.lease_seconds), launch)
 
-    monkeypatch.setattr(launchers, "started", started)
+    monkeypatch.setattr(launchers, "start_agent", started)
 
 
 def said_by(capsys, *words):

@@ -64,7 +64,7 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_what_auto_means(changes, variables, by):
-    assert launchers.way(replace(LAUNCH, **changes), variables) == by
+    assert launchers.resolve_launcher_name(replace(LAUNCH, **changes), variables) == by
 
 
 def test_the_machines_of_a_hosts_file(tmp_path):
