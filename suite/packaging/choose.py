@@ -121,7 +121,7 @@ def _submittable_record(run: RunRecord) -> RunRecord:
         raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
     record, problems, settings = run, run.problems, run.settings
     if settings.has_label(LabelKind.NULL_DEVICE):
-        raise ValueError(f"{name} is of the {LabelKind.NULL_DEVICE.value}, which computes nothing; run it on GPUs")
+        raise ValueError(f"{name} is of the {LabelKind.NULL_DEVICE.value}, which does not compute. Run it on GPUs")
     if settings.profile not in ("", "reference"):
         raise ValueError(
             f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be submitted; type "
