@@ -38,7 +38,7 @@ class LabelKind(enum.Enum):
     USER_FILE = "own file"
     """The result is from a file of the user, without a review."""
     ARTICLE = "article"
-    """The result was printed in an article."""
+    """The result was published in an article."""
     DATA = "data"
     """A difference of the data set, or of the initial weights, from the published files. The detail is the sentence."""
     OTHER = "other"
@@ -107,7 +107,7 @@ _PLAIN = {kind.value: kind for kind in LabelKind if kind not in (*_TEXT_IS_DETAI
 
 @functools.lru_cache(maxsize=4096)
 def label_of_text(text: str) -> Label:
-    """Return the label for a text in the log of a version without `label_facts`. The `text` of the label is the same.
+    """Return the label that an older version of the suite wrote as text only, without `label_facts`.
 
     Every text that is not a fixed label is a note of the data set.
     """

@@ -87,7 +87,7 @@ class EnvironmentConfig:
 
 @dataclass
 class SystemConfig:
-    """`system.*`: the machine, as tables name it."""
+    """`system.*`: the description of the machine, such as its name in tables of results."""
 
     name: str = option("local", "short name of the system; tables group by it")
     submission_platform: str = option("auto", "`submission_platform` in the log; auto: devices x device name")
@@ -295,7 +295,7 @@ class RunConfig:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Return the configuration with these values by key, groups as mappings. Keys that are missing have their defaults."""
+        """Return the configuration with these values by key, groups as mappings. Missing keys get their default values."""
         return _build(cls, values)
 
     def value(self, key: str) -> Any:

@@ -61,7 +61,7 @@ def expected_digest(workload: str, framework: str) -> str:
 
 
 def loaded_code(workload: str, framework: str) -> LoadedCode:
-    """Return the digest of the code that this process has imported, with all files of `code_folders` next to it.
+    """Return one digest of the modules that this process has imported, and of all files in `code_folders` of their checkout.
 
     A module of these packages that was loaded from a different folder is included under its full path, so it changes the
     digest.

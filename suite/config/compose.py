@@ -149,7 +149,8 @@ def _sweep(
     """Expand a sweep.
 
     Returns:
-        Overrides of the default sweep, the jobs of all combinations of the values, and notes. From each job to the next,
+        The overrides that a default sweep adds, one job for each combination of the swept values, and notes for the user.
+        From each job to the next,
         the last key changes fastest.
     """
     workloads = _prepare(override_list, True, composer)

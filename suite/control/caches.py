@@ -188,7 +188,7 @@ class CacheSample:
 
 
 class Files:
-    """The files of a data set, which are iterated over once. A sample of their paths is kept."""
+    """Iterates once over the files of a data set, which may come from a generator, and keeps a sample of their paths."""
 
     def __init__(self, folder: str, paths: Iterator[str]) -> None:
         self._inside = os.path.join(folder, "")

@@ -198,7 +198,7 @@ class RunMonitor:
         return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{predicate}", process, node)
 
     def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
-        """Return the status if a worker reported a failure."""
+        """Return the status of the run if a worker reported a failure, else None."""
         for heartbeat in heartbeats:
             if heartbeat is not None and heartbeat.status not in ("", "success", "target_missed"):
                 log = f"worker-{heartbeat.process}"

@@ -185,7 +185,7 @@ itself, and no setting is slower if a thread shares its core (benchmarks/busy_ma
 
 
 def omp_spin_env(run: RunSpec) -> dict[str, str]:
-    """Return the spin count of libgomp for a demo on CPU cores, or an empty dict for any other run.
+    """Return the variable that sets libgomp's spin count for a demo on CPU cores, or an empty dict for any other run.
 
     Demos must tolerate other load on their machine. A reference run has its machine to itself. A spin count or wait policy
     that the user set takes precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and

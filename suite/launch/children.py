@@ -1,4 +1,4 @@
-"""Starts processes that do not outlive their parent. Uses only the standard library because agents import it."""
+"""Starts processes that do not outlive their parent. Imports only the standard library."""
 
 from __future__ import annotations
 

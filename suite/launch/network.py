@@ -1,4 +1,4 @@
-"""Addresses of this machine, routes, and free ports. Uses only the standard library because agents import it."""
+"""Addresses of this machine, routes, and free ports. Imports only the standard library."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach its port can run code as the
 user. In a separate network namespace, only the processes of the run can reach the port. Root creates the network namespace
 directly. Users without root privileges create it inside a user namespace that keeps their user id. Linux only. This module
-uses only the standard library because agents import it.
+imports only the standard library.
 """
 
 from __future__ import annotations

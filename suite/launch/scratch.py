@@ -1,4 +1,4 @@
-"""The folder for all temporary files of a run on one machine. Uses only the standard library because agents import it.
+"""The folder for all temporary files of a run on one machine. Imports only the standard library.
 
 The folder is removed at the end of the run. If its process was killed, the next run removes it (`workloads.held_folder`).
 """

@@ -1,4 +1,4 @@
-"""Environment variables that a worker inherits from the shell. Uses only the standard library because agents import it.
+"""Environment variables that a worker inherits from the shell. Imports only the standard library.
 
 A worker inherits the shell's variables, except variables that would connect it to processes of a different job or change a
 framework's backend. `Framework.commands` sets the variables that a run needs.

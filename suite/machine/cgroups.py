@@ -148,7 +148,7 @@ def oom_kills(root: Path = Path("/")) -> int:
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
     """Return the number of periods of the CPU quota so far, and the number of periods in which the quota stopped the group.
 
-    The result is for the group or parent that was stopped most often. It is None without a quota.
+    The result is for the cgroup, this one or one of its ancestors, that was throttled most often. It is None without a quota.
 
     Args:
         root: Folder that contains /proc and /sys.

@@ -163,7 +163,10 @@ def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str
 
 
 def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
-    """Yield the seconds on a core, and of waiting for a core. New threads count from 0, and ended threads do not count."""
+    """Yield the seconds on a core, and the seconds of waiting for a core.
+
+    The counters of a new thread start at 0. Threads that have ended are left out.
+    """
     for index, name in enumerate(("run_seconds", "wait_seconds")):
         if after.threads:
             zeros = (0.0, 0.0)

@@ -1,6 +1,6 @@
 """Detects that a run is about to exhaust the machine's memory, which would harm all programs on the machine.
 
-This module uses only the standard library because agents import it.
+This module imports only the standard library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Selects devices according to CUDA_VISIBLE_DEVICES. Uses only the standard library because agents import it."""
+"""Selects devices according to CUDA_VISIBLE_DEVICES. Imports only the standard library."""
 
 from __future__ import annotations
 

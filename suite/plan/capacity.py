@@ -132,7 +132,7 @@ def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: in
 
     Returns:
         At most half of the batch size, and at most the samples whose activations fit if their size is known. A multiple of the
-        number of devices. 0 if no smaller batch size can be divided among the devices.
+        number of devices. 0 if no such batch size can be divided evenly among the devices.
     """
     sample, half = workload.activation_bytes(settings), settings.batch_size_global // 2
     largest = min(half, memory_bytes / (TAKEN * sample)) if sample else half

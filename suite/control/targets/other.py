@@ -28,7 +28,10 @@ class PrintTarget(Target):
 
 
 class KubernetesTarget(Target):
-    """Writes the manifest of a Kubernetes job, and submits it if `launch.kubernetes.submit` is set. The pods plan the jobs."""
+    """Writes the manifest of a Kubernetes job, and submits it if `launch.kubernetes.submit` is set.
+
+    The suite's jobs are planned inside the pods, not on this machine.
+    """
 
     def execute(self, plans: Sequence[Plan]) -> int:
         request = self.command.request
