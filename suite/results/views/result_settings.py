@@ -90,7 +90,7 @@ def setting_facts(
         yield "Data set", clean(first.dataset, 80)
     if first.profile and "device_name" in common:
         yield (
-            "Device",
+            "Each device",
             clean(first.device_name.replace("core(s)", "core" if first.device_name.startswith("1 ") else "cores"), 80),
         )
     if first.batch_size_global and "batch_size_global" in common:

@@ -49,10 +49,10 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
         return
     parts = []
     if speedup.rate is not None:
-        parts.append(f"training throughput {ratio_text(speedup.rate)}×")
+        parts.append(f"samples per second in training {ratio_text(speedup.rate)}×")
     if speedup.throughput is not None:
         times = times_text(speedup.throughput)
-        parts.append("time per epoch unchanged" if times == AS_FAST else f"epochs {times}")
+        parts.append("time per epoch unchanged" if times == AS_FAST else f"whole epochs {times}, evaluation included")
     if parts:
         text = ", ".join(parts)
         yield f"{text[:1].upper()}{text[1:]}."
@@ -85,7 +85,7 @@ def interval_sentence(speedups: Iterable[Ratio]) -> str:
     results = {result.key: result for speedup in without for result in (speedup.before, speedup.after)}.values()
     counts = {len(result.runs) for result in results if not result.single_figure}
     if counts == {1}:
-        return f"One run per row: no confidence interval. Add runs={MINIMUM_RUNS}."
+        return f"One run per row: no confidence interval. Add runs={MINIMUM_RUNS} to the command to measure the variation between runs."
     reasons = dict.fromkeys(speedup.no_interval for speedup in without if speedup.no_interval)
     return f"No confidence interval: {'; '.join(reasons)}." if reasons else ""
 
