@@ -85,7 +85,8 @@ def interval_sentence(speedups: Iterable[Ratio]) -> str:
     results = {result.key: result for speedup in without for result in (speedup.before, speedup.after)}.values()
     counts = {len(result.runs) for result in results if not result.single_figure}
     if counts == {1}:
-        return f"One run per row: no confidence interval. Add runs={MINIMUM_RUNS} to the command to measure the variation between runs."
+        remedy = f"Add runs={MINIMUM_RUNS} to the command to measure the variation between runs"
+        return f"One run per row: no confidence interval. {remedy}."
     reasons = dict.fromkeys(speedup.no_interval for speedup in without if speedup.no_interval)
     return f"No confidence interval: {'; '.join(reasons)}." if reasons else ""
 
