@@ -150,8 +150,7 @@ def _sweep(
 
     Returns:
         The overrides that a default sweep adds, one job for each combination of the swept values, and notes for the user.
-        From each job to the next,
-        the last key changes fastest.
+        The last key changes fastest from job to job.
     """
     workloads = _prepare(override_list, True, composer)
     first = [f"{key}={values[0]}" for key, values in _swept(override_list)]
