@@ -39,7 +39,7 @@ from suite.launch.base import worker_context_for
 from suite.launch.children import die_with_parent
 from suite.machine.cpu_load import core_seconds
 from suite.worker.main import pin
-from suite.worker.threads import with_threads
+from suite.worker.threads import resolve_thread_count
 from testing.python_path import with_yaml
 from workloads.api import Batch
 
@@ -116,7 +116,7 @@ def contender(
 def train(path: Path, seconds: float) -> None:
     """Be a contender: train the run of a run.json, on its own data, pinned and with the threads of a worker that starts now."""
     run = read_run(path)
-    worker = with_threads(worker_context_for(run, 0, 1), run.settings)
+    worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
     pin(worker)
     workload = registry.load_workload(run.settings.workload)(run.settings, run.facts)
     trainer = trainer_of(workload, worker)
@@ -129,7 +129,7 @@ def train(path: Path, seconds: float) -> None:
             nonlocal samples
             while True:
                 batch = next(batches)
-                samples += batch[0].samples_global
+                samples += batch[0].global_samples
                 yield batch
                 if time.perf_counter() > end:
                     return

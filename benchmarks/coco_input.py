@@ -40,7 +40,7 @@ from workloads.common.images.counts import COCO2017
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.input.data import SampleData
-from workloads.maskrcnn.input.facts import read_facts
+from workloads.maskrcnn.input.facts import load_dataset_info
 from workloads.maskrcnn.settings import REFERENCE_MODEL as MASKRCNN
 from workloads.ssd import priors
 from workloads.ssd.data import DetectionData
@@ -58,13 +58,13 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
     """The pipeline of a workload on prepared images."""
     ssd = workload == "ssd"
     settings = Settings(
-        workload=workload, batch_size_global=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
+        workload=workload, global_batch_size=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
         model=SSD if ssd else MASKRCNN, hyperparameters={"max_samples": 1} if ssd else {}, options={"decode": decode},
     )  # fmt: skip
     worker = WorkerContext(0, 1, range(1), 1, ("cpu",))
     if ssd:
         return DetectionData(settings, COCO2017.read(Path(folder)), worker, 0)
-    return SampleData(settings, read_facts(settings), worker, 0)
+    return SampleData(settings, load_dataset_info(settings), worker, 0)
 
 
 def anchor_milliseconds() -> dict[str, float]:

@@ -135,7 +135,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     kind = KINDS[args.worker]
     made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
     made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE
-    trainer = trainer_of(made, warm_up=False)
+    trainer = trainer_of(made, warmup=False)
     trainer.model.eval()
     batches = chosen(made, args.sentences, args.batches)
     if args.worker == "gnmt":

@@ -50,7 +50,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
     """Rounds of this pipeline, one per word on stdin: a process of its own."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = Settings(
-        workload="resnet50", batch_size_global=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
+        workload="resnet50", global_batch_size=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
         options={"decode": decode},
     )  # fmt: skip
     answer_pipeline(

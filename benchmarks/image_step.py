@@ -127,7 +127,7 @@ def show_all(benchmark: str, args: argparse.Namespace, measured: Callable[[str, 
         }
         for precision in args.precisions.split(",")
     }
-    given = {"workload": args.workload, "batch_size_global": args.batch, "steps_of_a_block": args.steps}
+    given = {"workload": args.workload, "global_batch_size": args.batch, "steps_of_a_block": args.steps}
     size = args.pixels or IMAGE_SIZES[args.workload]
     show(benchmark, args.cores, **given, image_size=size, **known, results=results)
 

@@ -55,13 +55,13 @@ def full_size(
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = synthetic.settings(
         name, framework=framework, profile="synthetic", cores_per_device=cores, precision=precision,
-        batch_size_global=batch, stop="steps:10", dataset=dataset, data_dir=data,
+        global_batch_size=batch, stop="steps:10", dataset=dataset, data_dir=data,
         model=kind.defaults("synthetic", "v0.7", options).model, hyperparameter_set=chosen, hyperparameters=values,
         options={"evaluation_batch_size": batch, "compile": "auto", **options},
     )  # fmt: skip
     if data:
         settings = replace(settings, profile="reference")
-        return kind(settings, kind.read_facts(settings))
+        return kind(settings, kind.load_dataset_info(settings))
     return kind(settings, Facts(*images, sizes, "synthetic"))
 
 

@@ -80,7 +80,7 @@ def main() -> None:
         inputs = str(Path(folder) / "inputs.npz")
         in_environment("pytorch", [BENCHMARKS / "maskrcnn_suite.py", "--inputs", inputs], args.cores)
         results = measure(args, name, inputs)
-    sizes = {"batch_size_global": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
+    sizes = {"global_batch_size": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
     show("maskrcnn_step", args.cores, framework=args.framework, models=models, **sizes, results=results)
 
 

@@ -158,7 +158,7 @@ def main() -> None:
         write_inputs(made, batch, given.inputs)
         print(json.dumps({"written": given.inputs}))
         return
-    trainer = trainer_of(made, worker, warm_up=False)
+    trainer = trainer_of(made, worker, warmup=False)
     trainer.train([[batch]], 0)
     print(json.dumps(measured(trainer, batch, given.steps, given.framework == "pytorch")))
     trainer.close()

@@ -82,14 +82,14 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
     return json.loads(_said(command, variables).strip().splitlines()[-1])
 
 
-def trainer_of(workload: Workload, worker: WorkerContext | None = None, warm_up: bool = True) -> Any:
+def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
     """Its trainer, set up in this process, the only one of its run: at a place, else on one CPU device."""
     worker = worker or WorkerContext(
         0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1
     )
     os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_PORT=str(free_ports(1)[0]))
     trainer = registry.load_trainer(workload.name, workload.settings.framework)(workload, worker)
-    trainer.setup(workload.initial_weights(1), warm_up)
+    trainer.setup(workload.initial_weights(1), warmup)
     return trainer
 
 

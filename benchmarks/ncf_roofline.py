@@ -123,7 +123,7 @@ def main() -> None:
             )
             for cores in arguments.cores.split(",")
         }
-    show("ncf_roofline", batch_size_global=BATCH, rounds=arguments.rounds, results=results)
+    show("ncf_roofline", global_batch_size=BATCH, rounds=arguments.rounds, results=results)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
         positives = {
             name: np.load(Path(run.settings.data_dir) / f"{name}.npy") for name in ("train_user", "train_item")
         }
-        np.savez(path, items=run.facts.sizes["items"], batch_size=run.settings.batch_size_global, **positives)
+        np.savez(path, items=run.facts.sizes["items"], batch_size=run.settings.global_batch_size, **positives)
         return
     data = workload.open_data(worker_context_for(run, 0, 1), run.settings.seed)
     arrays: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
         **{name: run.facts.sizes[name] for name in ("users", "items")},
         **settings.model,
         "steps": STEPS[settings.profile],
-        "warm_up": 3,
+        "warmup": 3,
         "cores": settings.cores_per_device,
         "learning_rate": settings.hyperparameters["learning_rate"],
     }
@@ -99,7 +99,7 @@ def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path
         "bare_samples_per_second": round(statistics.median(bare)),
         "ratio": round(ratio, 4),
         "ratios_of_rounds": [round(a / b, 4) for a, b in zip(suite, bare, strict=True)],
-        "batch_size_global": run.settings.batch_size_global,
+        "global_batch_size": run.settings.global_batch_size,
         "git": dict(run.git),
     }
 

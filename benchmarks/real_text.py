@@ -224,7 +224,7 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
     like = [write(" ".join(german[number])) for number in nearest(lower[0], lower[2])]
     said = {"copy_source": read(folder, "test", "en"), "word_by_word": word_by_word, "nearest_training_sentence": like}
     scores = {name: round(bleu.score(lines, references), 2) for name, lines in said.items()}
-    return {"bleu": scores, "measured_by": bleu.signature(), "training_pairs": len(english), "test_pairs": len(test)}
+    return {"bleu": scores, "metric_signatures": bleu.signature(), "training_pairs": len(english), "test_pairs": len(test)}
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
 def measure(folder: Path) -> dict[str, float]:
     """Open, plan an epoch, make batches."""
     start = time.perf_counter()
-    found = facts.read_facts(folder)
+    found = facts.load_dataset_info(folder)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)
     counts = batches.count(facts.length_counts(found, found.train_samples), batching)
     splits = {
@@ -108,8 +108,8 @@ def measure(folder: Path) -> dict[str, float]:
     next(stream_of_batches)  # makes the plan again
     first, pairs, tokens = time.perf_counter(), 0, 0
     for (batch,) in stream_of_batches:
-        pairs += batch.samples_global
-        tokens += batch.counts_global["tokens"]
+        pairs += batch.global_samples
+        tokens += batch.global_counts["tokens"]
     seconds = time.perf_counter() - first
     return {
         "open_seconds": opened - start,

@@ -63,7 +63,7 @@ class Kind:
         model = self.workload.defaults(profile, "v0.7", {}).model
         settings = synthetic.settings(
             self.workload.name, framework=framework, profile=profile, cores_per_device=args.cores, precision=precision,
-            batch_size_global=args.batch * (args.length if self.tokens else 1), stop="steps:10",
+            global_batch_size=args.batch * (args.length if self.tokens else 1), stop="steps:10",
             dataset=self.dataset, model=model, hyperparameter_set=chosen,
             hyperparameters={**values, **self.changed(args.length)}, linear=args.linear if framework == "pytorch" else "",
         )  # fmt: skip
@@ -105,7 +105,7 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
 
 def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
     """Seconds and CPU seconds of a step."""
-    trainer, items = trainer_of(made, warm_up=False), batches(made)
+    trainer, items = trainer_of(made, warmup=False), batches(made)
     seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
     return seconds, cpu

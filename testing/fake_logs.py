@@ -10,7 +10,7 @@ START_MS = 1_700_000_000_000
 SUITE_RUN: dict[str, Any] = {
     **{"schema": 1, "workload": "ncf", "framework": "pytorch", "framework_version": "2.11.0", "profile": "demo"},
     **{"system": "laptop", "device": "cpu", "device_name": "Some CPU", "devices": 1, "nodes": 1, "cores_per_device": 1},
-    **{"batch_rule": "set", "batch_size_global": 4096, "lr_scaling": "none", "precision": "fp32"},
+    **{"batch_rule": "set", "global_batch_size": 4096, "lr_scaling": "none", "precision": "fp32"},
     **{"hyperparameter_set": "demo", "rules": "v0.5", "clock": "v0.5", "stop": "target", "mode": "train"},
     **{"targets": {"hr_at_10": 0.635}, "sample_unit": "user-item pairs", "dataset": "ml-demo"},
     **{"data_fingerprint": "abcdef0123456789", "run_index": 0, "runs_required": 100, "labels": ["demo", "cpu"]},

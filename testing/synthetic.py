@@ -24,7 +24,7 @@ def settings(workload: str, **changes: object) -> Settings:
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
     """Settings of a reference run in fp32 on GPUs with one of a workload's sets."""
     chosen = kind.named_sets()[name]
-    values = {"profile": "reference", "device": "cuda", "batch_size_global": chosen["batch_size_global"].value}
+    values = {"profile": "reference", "device": "cuda", "global_batch_size": chosen["global_batch_size"].value}
     values |= {"hyperparameter_set": name, "hyperparameters": chosen.plain}
     return settings(kind.name, **{**values, **changes})
 
@@ -76,5 +76,5 @@ def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
 
 def numbers_of(settings: Settings, step: int, replica: int, count: int) -> np.ndarray:
     """Numbers of the `count` images that a replica has in a step."""
-    first = step * settings.batch_size_global + replica * count
+    first = step * settings.global_batch_size + replica * count
     return np.arange(first, first + count)

@@ -23,7 +23,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
     chosen = GNMT.named_sets()["reference"]
     values = synthetic.hyperparameters(chosen, **changed, buckets=2, max_sequence_length=EDGES[1])
     settings = synthetic.settings(
-        "gnmt", framework=framework, devices=devices, batch_size_global=SENTENCES, dataset="translation-demo",
+        "gnmt", framework=framework, devices=devices, global_batch_size=SENTENCES, dataset="translation-demo",
         model=MODEL, targets={"bleu": 0.5}, hyperparameter_set="reference", hyperparameters=values,
         options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip

@@ -42,7 +42,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     changed["num_image_candidates"] = chosen["candidates"]
     values = synthetic.hyperparameters(MaskRCNN.named_sets()["demo"], **changed)
     settings = synthetic.settings(
-        "maskrcnn", framework=framework, devices=devices, batch_size_global=chosen["batch"] * devices, seed=5,
+        "maskrcnn", framework=framework, devices=devices, global_batch_size=chosen["batch"] * devices, seed=5,
         dataset="coco-demo", model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
@@ -74,7 +74,7 @@ def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> B
     arrays |= {"number": numbers, "epoch": np.array([step], np.int64), **objects(made, numbers, size, empty)}
     arrays |= sampled_anchors(made, numbers, (height, width), arrays)
     arrays |= {"valid": np.ones(count, bool), "width": size[:, 1] * 5, "height": size[:, 0] * 5}
-    return Batch(arrays, float(count), float(settings.batch_size_global), settings.batch_size_global)
+    return Batch(arrays, float(count), float(settings.global_batch_size), settings.global_batch_size)
 
 
 def objects(made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool) -> dict[str, np.ndarray]:

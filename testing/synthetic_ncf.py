@@ -34,10 +34,10 @@ def write(folder: Path) -> Facts:
     return Facts(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic")
 
 
-def settings(folder: Path | str, batch_size_global: int = 4001, **options: object) -> Settings:
+def settings(folder: Path | str, global_batch_size: int = 4001, **options: object) -> Settings:
     """Settings with what NCF's data reads."""
     return synthetic.settings(
-        "ncf", rules="v0.5", devices=2, batch_size_global=batch_size_global, dataset="ml-demo",
+        "ncf", rules="v0.5", devices=2, global_batch_size=global_batch_size, dataset="ml-demo",
         data_dir=str(folder), options=options,
     )  # fmt: skip
 

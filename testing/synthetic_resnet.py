@@ -32,7 +32,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     changed |= {"label_smoothing": 0.1} if case in ("sgd", "lars") else {}
     values = synthetic.hyperparameters(ResNet50.named_sets()[chosen["set"]], **changed)
     settings = synthetic.settings(
-        "resnet50", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="imagenet-demo",
+        "resnet50", framework=framework, devices=devices, global_batch_size=chosen["batch"], dataset="imagenet-demo",
         model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
@@ -59,4 +59,4 @@ def batch(made: ResNet50, step: int, replica: int = 0) -> Batch:
     image = synthetic.pictures(numbers, int(settings.model["image_size"]))
     label = integers(bits(stream(5, "labels"), numbers), made.network.classes).astype(np.int32)
     arrays = {"image": image, "label": label, "valid": np.ones(count, bool)}
-    return Batch(arrays, float(count), float(settings.batch_size_global), settings.batch_size_global)
+    return Batch(arrays, float(count), float(settings.global_batch_size), settings.global_batch_size)

@@ -32,7 +32,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     values = synthetic.hyperparameters(SSD.named_sets()["reference"], **changed)
     settings = synthetic.settings(
-        "ssd", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="coco-demo",
+        "ssd", framework=framework, devices=devices, global_batch_size=chosen["batch"], dataset="coco-demo",
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
@@ -59,7 +59,7 @@ def batch(made: SSD, step: int, replica: int = 0) -> Batch:
     arrays = {"image": synthetic.pictures(numbers, int(settings.model["image_size"])), "offset": offset, "label": label}
     arrays |= {"number": numbers, "valid": np.ones(count, bool)}
     arrays |= {"width": np.full(count, 640, np.int32), "height": np.full(count, 480, np.int32)}
-    return Batch(arrays, float(count), float(settings.batch_size_global), settings.batch_size_global)
+    return Batch(arrays, float(count), float(settings.global_batch_size), settings.global_batch_size)
 
 
 def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         bucket_first=EDGES[0], bucket_growth=1.6, max_sequence_length=EDGES[1],
     )  # fmt: skip
     settings = synthetic.settings(
-        "transformer", framework=framework, devices=devices, batch_size_global=SENTENCES * EDGES[1],
+        "transformer", framework=framework, devices=devices, global_batch_size=SENTENCES * EDGES[1],
         dataset="translation-demo", model=MODEL, targets={"bleu": 0.5}, hyperparameter_set="reference",
         hyperparameters=values, options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip

@@ -44,7 +44,7 @@ def test_every_exception_is_needed(found):
 @pytest.mark.parametrize(
     "code",
     [
-        "row.reason.startswith('Diverged')",
+        "row.reason.startswith('NonFiniteLossError')",
         "str(record.reason).lower().endswith('disk full')",
         "(row.note or '').startswith(REPEATED)",
         "row.machine_condition.startswith(BUSY)",
@@ -70,7 +70,7 @@ def test_every_exception_is_needed(found):
         "'is a build for' in text",
         "words == 'time to target'",
         "deviations[0].split(', not ')",
-        "row.reason[:8].startswith('Diverged')",
+        "row.reason[:8].startswith('NonFiniteLossError')",
         "{one for one in clean(row.note).split('; ')}",
     ],
 )

@@ -1,7 +1,7 @@
 """A plain JAX training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
 
     python ncf_jax.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                    "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
+                                    "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
 BATCHES.npz: see batches.py.
 """
 
@@ -46,8 +46,8 @@ def main():
         return updated, mean, square, step + 1, loss
 
     train, state = jax.jit(train, donate_argnums=(0, 1, 2)), (variables, *moments, jnp.float32(1))
-    for step in range(options["warm_up"] + options["steps"]):
-        if step <= options["warm_up"]:
+    for step in range(options["warmup"] + options["steps"]):
+        if step <= options["warmup"]:
             jax.block_until_ready(state)
             begin, samples = time.perf_counter(), 0
         batch = next(batches)

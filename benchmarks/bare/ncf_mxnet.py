@@ -1,7 +1,7 @@
 """A plain MXNet training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
 
     python ncf_mxnet.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                      "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
+                                      "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
 
 BATCHES.npz: see batches.py.
 """
@@ -42,8 +42,8 @@ model.hybridize(static_alloc=True, static_shape=True)
 loss_of = mx.gluon.loss.SigmoidBCELoss()
 adam = mx.gluon.Trainer(model.collect_params(), "adam", {"learning_rate": options["learning_rate"]})
 samples = 0
-for step in range(options["warm_up"] + options["steps"]):
-    if step == options["warm_up"]:
+for step in range(options["warmup"] + options["steps"]):
+    if step == options["warmup"]:
         mx.nd.waitall()
         begin, samples = time.perf_counter(), 0
     user, item, label = [mx.nd.array(array, dtype=array.dtype) for array in next(batches)]

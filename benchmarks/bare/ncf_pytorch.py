@@ -1,7 +1,7 @@
 """A plain PyTorch training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
 
     python ncf_pytorch.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                        "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
+                                        "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
 
 BATCHES.npz: see batches.py.
 """
@@ -41,8 +41,8 @@ def main():
     adam = torch.optim.Adam(model.parameters(), lr=options["learning_rate"], fused=True)
     loss_of = nn.BCEWithLogitsLoss()
     samples = 0
-    for step in range(options["warm_up"] + options["steps"]):
-        if step == options["warm_up"]:
+    for step in range(options["warmup"] + options["steps"]):
+        if step == options["warmup"]:
             begin, samples = time.perf_counter(), 0
         user, item, label = map(torch.from_numpy, next(batches))
         adam.zero_grad(set_to_none=True)

@@ -1,7 +1,7 @@
 """A plain TensorFlow training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
 
     python ncf_tensorflow.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                           "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
+                                           "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
 BATCHES.npz: see batches.py. XLA compiles unless "jit_compile" is false.
 """
 
@@ -46,8 +46,8 @@ def main():
             power.assign(power * beta)
         return loss
 
-    for step in range(options["warm_up"] + options["steps"]):
-        if step <= options["warm_up"]:
+    for step in range(options["warmup"] + options["steps"]):
+        if step <= options["warmup"]:
             begin, samples = time.perf_counter(), 0
         batch = next(batches)
         loss = train(*map(tf.constant, batch))

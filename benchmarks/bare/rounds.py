@@ -8,7 +8,7 @@ WARM_UP_SECONDS = 0.4
 """Caches are cold, and a kernel may have taken memory back meanwhile."""
 
 
-def answer(counts, skipped, seconds, warm_up=WARM_UP_SECONDS, other=None):
+def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
     """`counts` yields how many items are done; `other`: a process that goes on beside, whose rates are added."""
     for _ in range(skipped):
         next(counts)
@@ -18,7 +18,7 @@ def answer(counts, skipped, seconds, warm_up=WARM_UP_SECONDS, other=None):
             other.stdin.write("go\n")
             other.stdin.flush()
         start = time.perf_counter()
-        while time.perf_counter() - start < warm_up:
+        while time.perf_counter() - start < warmup:
             next(counts)
         done, start, cpu = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - start < seconds:

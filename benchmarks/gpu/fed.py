@@ -49,7 +49,7 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
     CocoFolders.name = "photographs"
     CocoFolders().prepare(folder, folder / "prepared")
     settings = dataclasses.replace(settings, profile="reference", data_dir=str(folder / "prepared"))
-    return kind(settings, kind.read_facts(settings))
+    return kind(settings, kind.load_dataset_info(settings))
 
 
 def measured(run: RunSpec, folder: Path) -> dict[str, float]:
@@ -61,7 +61,7 @@ def measured(run: RunSpec, folder: Path) -> dict[str, float]:
             begin = time.perf_counter()
             work()
             trainer.wait()
-            return round(STEPS * run.settings.batch_size_global / (time.perf_counter() - begin), 1)
+            return round(STEPS * run.settings.global_batch_size / (time.perf_counter() - begin), 1)
 
         some = list(itertools.islice(items, AHEAD))
         trainer.train(some, 0)

@@ -60,7 +60,7 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
         found["without Triton's kernels"] = with_settings(kernels="off")
     if run.settings.workload == "transformer":
         found["with cuDNN's attention"] = with_options(cudnn_attention=True)
-    if run.settings.devices <= load_workload(run.settings.workload).graph_devices:
+    if run.settings.devices <= load_workload(run.settings.workload).max_cuda_graph_devices:
         found["as a CUDA graph"] = with_settings(graphs="on")
     if "fused_norms" in run.settings.options:
         found["with fused norms"] = with_options(fused_norms="on")

@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.predict.systems import find_system, measured_links
     from suite.results.scores import measured
     from suite.results.views.scaling import scaling_view
-    from workloads.api import GradientTraffic
+    from workloads.api import GradientAllReduceInfo
 
     system = None if args.system is None else find_system(args.system)
-    gradients = None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6)
+    gradients = None if args.gradient_mb is None else GradientAllReduceInfo(args.gradient_mb * 1e6)
     check_logs(args.paths)
     results = measured(args.paths, args.published, args.workload, "scaling")
     price_list = prices(args)

@@ -110,7 +110,7 @@ _CODE_OF_STATUS: Mapping[EndStatus, EndCode] = {
     EndStatus.TARGET_MISSED: EndCode.TARGET_MISSED,
     EndStatus.OOM: EndCode.OUT_OF_MEMORY,
 }
-_DIVERGED = re.compile(r"(?:process \d+(?: on \S+)?: )?Diverged\b")
+_DIVERGED = re.compile(r"(?:process \d+(?: on \S+)?: )?(?:NonFiniteLossError|Diverged)\b")
 """Pattern of the sentences of versions without codes: the name of the exception, in `status.json` after the process number."""
 
 

@@ -22,7 +22,7 @@ def equivalences(record: RunRecord) -> list[str]:
     optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
-        stated, listed = workload.stated_differences, workload.round_named(settings.rules).listed_optimizers
+        stated, listed = workload.known_deviations, workload.round_named(settings.rules).listed_optimizers
     except ValueError:  # not installed here, or of a round that it does not have
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]
@@ -30,7 +30,7 @@ def equivalences(record: RunRecord) -> list[str]:
         return notes
     framework = clean(settings.framework, 20)
     known_here = known().get(framework)
-    measured = known_here.from_float64.get(optimizer) if known_here else None
+    measured = known_here.max_error_vs_float64.get(optimizer) if known_here else None
     figure = f"ten steps stay within {measured:.1e} of float64" if measured else "it was not measured here"
     note = (
         f"optimizer {optimizer} is the suite's own in {framework}; its equation: workloads/common/optimizers.py; "

@@ -88,7 +88,7 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
         do = f"{NEVER_EDIT}. If a plugin has the workload, install the plugin first"
         yield Complaint("suite_run", first.line, found, "a workload that is installed here", do)
         return
-    benchmark = registry.load_workload(workload).log_name
+    benchmark = registry.load_workload(workload).mlperf_name
     if record.benchmark != benchmark:
         found = f"{clean(record.benchmark, 40) or MISSING}, and workload {workload} in suite_run"
         yield Complaint("submission_benchmark", 0, found, benchmark, NEVER_EDIT)

@@ -96,10 +96,10 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
     if type(workload).steps_in_epoch is not Workload.steps_in_epoch:
         raise NotVerifiableError(f"epochs of {workload.name} have different numbers of steps")
     _check_repeated_samples(events, logged)
-    depends_on_lengths = bool(workload.keys_of_lengths) and record.settings.profile != "synthetic"
+    depends_on_lengths = bool(workload.length_dependent_log_keys) and record.settings.profile != "synthetic"
     if depends_on_lengths and not logged.has_recorded_facts:
         return _schedule_from_log(record, events, workload)
-    batch = workload.settings.batch_size_global
+    batch = workload.settings.global_batch_size
     if workload.batch_unit == "tokens":
         facts = workload.facts
         samples = facts.train_samples - workload.left_out_samples_per_epoch + workload.repeated_samples_per_epoch
@@ -126,7 +126,7 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
     if stated is None:  # older versions
         return
     repeated, share = whole_number(stated), number(suite_run.get("repeated_share"))
-    depends_on_lengths = bool(workload.keys_of_lengths) and not logged.has_recorded_facts
+    depends_on_lengths = bool(workload.length_dependent_log_keys) and not logged.has_recorded_facts
     least = 0 if depends_on_lengths else workload.repeated_samples_per_epoch
     is_exact = logged.has_recorded_facts or (not depends_on_lengths and len(workload.shapes()) == 1)
     needed = f"{least}" if is_exact else f"at least {least}"
@@ -234,7 +234,7 @@ def find_blocks(schedule: Schedule, settings: RunSettings, max_epochs: int | Non
     elif kind == "epochs":
         limit = int(count) * schedule.steps_per_epoch
     else:
-        limit = int(count) if kind == "steps" else math.ceil(int(count) / (settings.batch_size_global or 1))
+        limit = int(count) if kind == "steps" else math.ceil(int(count) / (settings.global_batch_size or 1))
     limit += first
     measures = bool(settings.targets) or kind == "target"
     if settings.mode == "train" and settings.profile != "synthetic" and measures:

@@ -85,7 +85,7 @@ def build_workload(
         raise NotVerifiableError(f"round {clean(settings.rules, 40)} is not installed here")
     recorded_facts = _recorded_facts(record, run_file)
     facts = replace(
-        recorded_facts or kind.read_facts(settings),
+        recorded_facts or kind.load_dataset_info(settings),
         train_samples=_logged_count(events, "train_samples"),
         evaluation_samples=_logged_count(events, "eval_samples"),
     )

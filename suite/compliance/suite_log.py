@@ -102,7 +102,7 @@ def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
 
 def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     """Compare the batch size, which a log states twice."""
-    size = record.settings.batch_size_global
+    size = record.settings.global_batch_size
     for event in events:
         if event.key == "global_batch_size" and event.value != size:
             found = clean(str(event.value), 40)

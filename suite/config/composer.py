@@ -20,7 +20,7 @@ from suite.common.run_config import RunConfig
 from suite.config import overrides
 from suite.config.keys import FILE_GROUPS
 from suite.config.user_files import check_files
-from workloads.api import OPTION_GROUPS, option_keys, untyped
+from workloads.api import OPTION_GROUPS, option_keys, default_values
 from workloads.api.yaml_files import read_yaml
 
 
@@ -179,5 +179,5 @@ def _defaults(options: type | None) -> dict[str, Any]:
     """Return the default values of `workload.*` for a workload without a file below conf/."""
     if options is None:
         return {}
-    values = untyped(options)
+    values = default_values(options)
     return {item.name: values[item.name] for key, item in option_keys(options).items() if key.startswith("workload.")}

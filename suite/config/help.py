@@ -86,7 +86,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
     for key, item in workload_keys(name).items():
         if key != "workload.name":
             lines.append(_line(key, item, values.get(item.name)))
-    batch, unit = values.get("batch_size_global"), kind.batch_unit
+    batch, unit = values.get("global_batch_size"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
     frameworks = [
         framework_kind for framework, framework_kind in known().items() if framework in registry.frameworks_of(name)

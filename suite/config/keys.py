@@ -27,7 +27,7 @@ ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
     **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
     **dict.fromkeys(
-        ("batch_size", "batchsize", "bs", "batch_size_global", "global_batch_size"),
+        ("batch_size", "batchsize", "bs", "global_batch_size", "global_batch_size"),
         "batch=global:{} batch=per_device:{}",
     ),
     **dict.fromkeys(("steps", "max_steps", "num_steps", "iterations", "iters", "max_iters"), "stop=steps:{}"),

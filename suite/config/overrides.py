@@ -19,7 +19,7 @@ from suite.common.registry import not_allowed
 from suite.common.run_config import RunConfig, SweepConfig, known_fields
 from suite.config import hints, keys
 from suite.config.keys import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
-from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
+from workloads.api import OPTION_GROUPS, check_value, kind_of, hyperparameter_fields
 
 _SWEEPS = "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
@@ -357,7 +357,7 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
 def _check_set_alone(key: str, value: Any, workload: str) -> None:
     """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`, with the folder of their files."""
     name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
-    item = of_sets(registry.load_workload(workload).Options).get(name)
+    item = hyperparameter_fields(registry.load_workload(workload).Options).get(name)
     if item is not None and item.metadata.get("internal"):
         allowed = f" (allowed: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
         raise ValueError(

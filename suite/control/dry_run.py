@@ -85,7 +85,7 @@ def _cells(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submi
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
     time = f"{statistics.median(seconds):.0f} s" if seconds else UNKNOWN
-    from_settings = [devices, str(settings.batch_size_global), settings.stop]
+    from_settings = [devices, str(settings.global_batch_size), settings.stop]
     return [str(draft.run_count), *from_settings, _division(draft, job, submits)[0], time]
 
 
@@ -112,13 +112,13 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
         "data",
         generated if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
     )
-    needed = draft.workload.activation_bytes(settings) * -(-settings.batch_size_global // settings.devices)
+    needed = draft.workload.activation_bytes(settings) * -(-settings.global_batch_size // settings.devices)
     activations = f"at least {_size(needed)} for activations per device" if needed else ""
     memory = (
         f"{available_bytes(limits()) / 2**30:.1f} GiB available on this machine" if settings.device == "cpu" else ""
     )
     yield "memory", "" if submits else ", ".join(filter(None, (activations, memory)))
-    yield "batch", f"{settings.batch_size_global} {draft.workload.batch_unit} in total, precision {settings.precision}"
+    yield "batch", f"{settings.global_batch_size} {draft.workload.batch_unit} in total, precision {settings.precision}"
     targets = " and ".join(f"{name} {value:g}" for name, value in settings.targets.items())
     yield "stop", f"{settings.stop}{f': {targets}' if settings.stop == 'target' else ''}"
     yield "set", settings.hyperparameter_set

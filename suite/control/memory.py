@@ -20,7 +20,7 @@ def batch_advice(run: RunSpec) -> str:
     batch = fitting_batch(registry.load_workload(settings.workload), settings, memory)
     if not batch:
         return "the batch cannot be smaller on these devices: end programs that use memory, or use a machine with more memory"
-    return f"a batch that should fit: batch=global:{batch} (it was {settings.batch_size_global})"
+    return f"a batch that should fit: batch=global:{batch} (it was {settings.global_batch_size})"
 
 
 def log_to_read(folder: Path, name: str) -> str:

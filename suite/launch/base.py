@@ -51,7 +51,7 @@ class Framework:
 
     The arguments are the run, the path of run.json in the file system of the host's workers, the rendezvous, and the host.
     """
-    equal_shares: bool = False
+    static_work_split: bool = False
     """Whether an operator on CPU cores gives each thread an equal share of its work (OpenMP).
 
     Such an operator ends when the slowest core ends. It is False for a thread pool whose threads take the remaining work
@@ -70,7 +70,7 @@ class Framework:
     """
     precisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Precisions of the trainers, by workload. Used for workloads whose `precisions` have no entry for this framework."""
-    from_float64: Mapping[str, float] = field(default_factory=dict)
+    max_error_vs_float64: Mapping[str, float] = field(default_factory=dict)
     """Largest difference of weights and optimizer state from float64 after ten steps on the CPU, by optimizer.
 
     Differences are relative to the largest value of the array. Each figure is the maximum over all variants in
@@ -78,9 +78,9 @@ class Framework:
     """
     listens_everywhere: Callable[[Settings], bool] = lambda settings: False
     """Returns whether processes of a run with these settings accept unauthenticated connections on all interfaces."""
-    gpu_choices: tuple[str, ...] = ()
+    gpu_features: tuple[str, ...] = ()
     """Options that the trainers support on GPUs: `graphs` (`framework.graphs`) and `kernels` (`framework.kernels`)."""
-    build_query: str = ""
+    build_info_script: str = ""
     """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is visible, architectures].
 
     Empty: the lock file of the environment specifies these facts.
@@ -191,12 +191,12 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
     that the user set takes precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and
     MXNet. TensorFlow has a different thread pool.
     """
-    if run.settings.device != "cpu" or run.settings.profile != "demo" or waiting_in(os.environ):
+    if run.settings.device != "cpu" or run.settings.profile != "demo" or omp_spin_settings(os.environ):
         return {}
     return {"GOMP_SPINCOUNT": str(DEMO_SPIN_COUNT)}
 
 
-def waiting_in(variables: Mapping[str, str]) -> str:
+def omp_spin_settings(variables: Mapping[str, str]) -> str:
     """Return the settings in WAITING_VARIABLES for the log. Empty: none is set, and the runtime's default applies."""
     return " ".join(f"{name}={variables[name]}" for name in WAITING_VARIABLES if name in variables)
 

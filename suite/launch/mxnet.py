@@ -120,9 +120,9 @@ MXNET = Framework(
     packages=("mxnet", "mxnet-cu112"),
     processes=lambda devices, device: 1 if device == "cuda" else devices,
     commands=_commands,
-    equal_shares=True,
+    static_work_split=True,
     title="MXNet",
     colour=0,
     tuning_variables=("MXNET_",),
-    from_float64={"sgd": 2.5e-7, "lars": 2.5e-7, "adam": 2.0e-7},
+    max_error_vs_float64={"sgd": 2.5e-7, "lars": 2.5e-7, "adam": 2.0e-7},
 )

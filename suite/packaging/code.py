@@ -214,7 +214,7 @@ def _readme(benchmark: str, records: Sequence[RunRecord], notes: Sequence[str]) 
         "commit": commits,
         "data set": f"{settings.dataset} (fingerprint {settings.data_fingerprint})",
         "devices": f"{settings.devices}x {settings.device_name}",
-        "global batch size": str(settings.batch_size_global),
+        "global batch size": str(settings.global_batch_size),
         "division": records[0].division,
         "deviations": ", ".join(settings.deviations) or "none",
     }

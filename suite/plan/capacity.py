@@ -84,7 +84,7 @@ def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[A
         where = ""
         if available == 0:  # the size of the GPUs is unknown
             return
-    share = -(-settings.batch_size_global // parts)
+    share = -(-settings.global_batch_size // parts)
     if settings.device != "cpu" or parts > 1:
         where += f", {share:,} on each {'machine' if where else 'GPU'}"
     fits = _multiple(available / (TAKEN * sample), settings.devices // parts) * parts if sample else 0
@@ -95,7 +95,7 @@ def _check(settings: Settings, where: str, what: str, needed: int, available: in
     """Raise TooLarge unless `needed` bytes are available."""
     if needed > available:
         raise TooLarge(
-            f"batch size {settings.batch_size_global}{where}: {what} {needed / 2**30:.0f} GiB, but only "
+            f"batch size {settings.global_batch_size}{where}: {what} {needed / 2**30:.0f} GiB, but only "
             f"{available / 2**30:.1f} GiB of {kind} are available. Set batch=global:{fits}"
         )
 
@@ -117,7 +117,7 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
     replica = sum(math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in largest.values())
     available = memory_of_each([host.hardware for host in hosts])
     needed = HELD_BATCHES * replica * (settings.devices // settings.nodes)
-    fits = _multiple(settings.batch_size_global * available / (TAKEN * max(needed, 1)), settings.devices)
+    fits = _multiple(settings.global_batch_size * available / (TAKEN * max(needed, 1)), settings.devices)
     where = " of each machine" if settings.nodes > 1 else ""
     _check(settings, f" on CPU cores{where}", "its data alone need", needed, available, "memory", fits)
 
@@ -134,7 +134,7 @@ def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: in
         At most half of the batch size, and at most the samples whose activations fit if their size is known. A multiple of the
         number of devices. 0 if no such batch size can be divided evenly among the devices.
     """
-    sample, half = workload.activation_bytes(settings), settings.batch_size_global // 2
+    sample, half = workload.activation_bytes(settings), settings.global_batch_size // 2
     largest = min(half, memory_bytes / (TAKEN * sample)) if sample else half
     return _multiple(largest, settings.devices) if half >= settings.devices else 0
 

@@ -86,11 +86,11 @@ class PartialJob:
         Args:
             of_run: The workload with its data set. With it, lengths are checked too.
         """
-        circumstances = {"seed_source": self.seed_source, **(of_run.circumstances() if of_run is not None else {})}
+        rule_inputs = {"seed_source": self.seed_source, **(of_run.rule_inputs() if of_run is not None else {})}
         of_data = map(data_deviation, self.facts.notes if self.facts is not None else ())
         of_environment = environment_deviations(self.environment_variables)
         check = self.workload.deviations
-        return (*check(self.settings), *check(self.settings, **circumstances), *of_data, *of_environment)
+        return (*check(self.settings), *check(self.settings, **rule_inputs), *of_data, *of_environment)
 
     @property
     def generates(self) -> str:

@@ -84,7 +84,7 @@ def plan(
             if draft.environment is not None:
                 draft = describe_environment(draft, draft.environment, descriptions or Descriptions())
         with findings:
-            draft = replace(draft, facts=None if draft.generates else workload.read_facts(draft.settings))
+            draft = replace(draft, facts=None if draft.generates else workload.load_dataset_info(draft.settings))
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
@@ -119,6 +119,6 @@ def _run_count(config: RunConfig, workload: type[Workload]) -> int:
     """Return the number of runs. Raises ValueError for `official` if the rules do not specify a number."""
     if config.runs != "official":
         return int(config.runs)
-    if not workload.official_runs:
+    if not workload.runs_required:
         raise ValueError(f"runs=official: the rules do not specify a number of runs for {workload.name}. Set runs=N")
-    return workload.official_runs
+    return workload.runs_required

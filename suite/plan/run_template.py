@@ -60,7 +60,7 @@ def make_job(
     hardware = _hardware(draft.hosts)
     template = RunSpec(
         run_index=0,
-        runs_required=workload.official_runs,
+        runs_required=workload.runs_required,
         folder="",
         settings=settings,
         facts=facts,
@@ -147,7 +147,7 @@ def _identity(
         device_name = f"{settings.cores_per_device} core(s) of {hardware['cpu_model']}"
     platform, price = config.system.submission_platform, config.system.price_per_device_hour
     return {
-        "benchmark": workload.log_name,
+        "benchmark": workload.mlperf_name,
         "sample_unit": workload.sample_unit,
         "batch_unit": workload.batch_unit,
         "submission_org": config.profile.submission_org,

@@ -20,7 +20,7 @@ def schedule_note(workload: Workload) -> str:
     end_step = _end_of_decay(workload, last_step)
     if end_step is None:
         return ""
-    epoch = workload.epochs.of_step(end_step)
+    epoch = workload.epochs.epoch_of(end_step)
     if workload.epochs.start(epoch) < end_step:
         epoch += 1
     if workload.epochs.start(epoch) >= last_step:
@@ -40,7 +40,7 @@ def schedule_note(workload: Workload) -> str:
 
 def _end_of_decay(workload: Workload, last_step: int) -> int | None:
     """Return the first step with the learning rate of the last step. None if no continuous decay leads to this rate."""
-    begin, end = workload.warm_up_steps, last_step - 1
+    begin, end = workload.warmup_steps, last_step - 1
     if end - begin < 2:
         return None
     final = workload.learning_rate(end)

@@ -15,7 +15,7 @@ from suite.launch.hosts import AvailableHost
 from suite.machine import sysfiles
 from suite.plan.device_choice import decide_devices, gpu_capabilities, smallest_host
 from suite.plan.unsupported import Lacks, UnsupportedError, refuse
-from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
+from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, hyperparameter_fields, option_keys, default_values
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is Ampere."""
@@ -58,7 +58,7 @@ def resolve_settings(
     targets = _targets(workload, defaults, options)
     if config.update.kind == "async":
         _check_asynchronous(config, workload, framework, precision)
-    not_options = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
+    not_options = {*NOT_OPTIONS, *hyperparameter_fields(workload.Options), *values["hyperparameters"]}
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -100,7 +100,7 @@ def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json
     Raises:
         ValueError: A key is set that the workload does not have.
     """
-    keys, defaults = option_keys(workload.Options), untyped(workload.Options)
+    keys, defaults = option_keys(workload.Options), default_values(workload.Options)
     options: dict[str, Json] = {}
     for key, item in keys.items():
         group, _, name = key.partition(".")
@@ -119,7 +119,7 @@ def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
     """Return the options that differ from their defaults."""
-    defaults = untyped(workload.Options)
+    defaults = default_values(workload.Options)
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
@@ -186,7 +186,7 @@ def _linear(config: RunConfig, workload: type[Workload], framework: Framework, d
         ValueError: A library is set, but the workload and the device offer no choice.
     """
     library = str(config.framework.linear)
-    if framework.name in workload.linear_choice and (device, precision) == ("cpu", "fp32"):
+    if framework.name in workload.linear_backend_frameworks and (device, precision) == ("cpu", "fp32"):
         by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
         return by_processor if library == "auto" else library
     if library != "auto":
@@ -199,7 +199,7 @@ def _graphs(config: RunConfig, workload: type[Workload], framework: Framework, d
     """Return `on` to capture a step as a CUDA graph, or empty. Raises ValueError if it is set but not supported."""
     if str(config.framework.graphs) != "on":
         return ""
-    able = "graphs" in framework.gpu_choices and device == "cuda" and devices <= workload.graph_devices
+    able = "graphs" in framework.gpu_features and device == "cuda" and devices <= workload.max_cuda_graph_devices
     if not able or (config.mode, config.update.kind) != ("train", "sync"):
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config.mode}"
         raise ValueError(f"framework.graphs=on: {where} does not support CUDA graphs. Set framework.graphs=auto")
@@ -210,7 +210,7 @@ def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
     """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if the run uses none of them."""
     if config.framework.kernels == "auto":
         return ""
-    if "kernels" not in framework.gpu_choices or device != "cuda":
+    if "kernels" not in framework.gpu_features or device != "cuda":
         where = f"{framework.name} on device={device}"
         raise ValueError(f"framework.kernels=off: {where} does not use GPU kernels of the suite. Leave it out")
     return "off"
@@ -299,20 +299,20 @@ def _values(
     values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
     sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
     for key, value in options.items():
-        if value is not None and (key in values or key in of_sets(workload.Options)):
+        if value is not None and (key in values or key in hyperparameter_fields(workload.Options)):
             values[key], sources[key] = value, "user"
-    set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
+    set_batch, set_scaling = values.pop("global_batch_size", None), str(values.pop("lr_scaling", "none"))
     size = batch_size(config.batch, config.gpus, set_batch)
     scaling = set_scaling if config.lr_scaling == "set" else str(config.lr_scaling)
     if config.batch != "set":
-        sources["batch_size_global"] = "user"
+        sources["global_batch_size"] = "user"
     factor = _rate_factor(scaling, size / set_batch) if set_batch else 1.0
     if factor != 1.0 and sources["learning_rate"] != "user":
         values["learning_rate"] *= factor
         origin = f"{scaling} scaling of {sources['learning_rate']} from batch {set_batch}"
         sources["learning_rate"] = f"derived: {origin}"
     chosen_values = {"hyperparameters": values, "hyperparameter_sources": sources}
-    return {"batch_size_global": size, "lr_scaling": scaling, "hyperparameter_set": name, **chosen_values}
+    return {"global_batch_size": size, "lr_scaling": scaling, "hyperparameter_set": name, **chosen_values}
 
 
 def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:

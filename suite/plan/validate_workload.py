@@ -62,13 +62,13 @@ def _check_limit(workload: Workload) -> None:
 def _check_batch(workload: Workload) -> None:
     """Raise ValueError if a batch is larger than an epoch, so that an epoch would be a single step."""
     settings, samples = workload.settings, workload.samples_per_epoch
-    if settings.batch_size_global <= samples:
+    if settings.global_batch_size <= samples:
         return
     rate = settings.hyperparameters.get("learning_rate")
     at_rate = f" at learning rate {rate:g}" if isinstance(rate, (int, float)) else ""
     count = max(1, samples // STEPS_PER_EPOCH // settings.devices) * settings.devices
     raise ValueError(
-        f"batch size {settings.batch_size_global}: an epoch of {workload.name} on {settings.dataset} has {samples} "
+        f"batch size {settings.global_batch_size}: an epoch of {workload.name} on {settings.dataset} has {samples} "
         f"{workload.batch_unit}, so it would be a single step{at_rate}. Set batch=global:{count} or less "
         f"({STEPS_PER_EPOCH} steps per epoch), or stop=steps:50 to measure only throughput"
     )
@@ -81,7 +81,7 @@ def _check_first_evaluation(workload: Workload) -> None:
     """
     settings = workload.settings
     max_epochs = int(settings.hyperparameters["max_epochs"])
-    first = workload.epochs.of_step(next(iter(workload.evaluation_steps())) - 1) + 1
+    first = workload.epochs.epoch_of(next(iter(workload.evaluation_steps())) - 1) + 1
     if max_epochs < first:
         raise ValueError(
             f"workload.max_epochs={max_epochs}: the first evaluation of {settings.workload} is in epoch {first}. "

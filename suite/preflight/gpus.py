@@ -109,9 +109,9 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
     The build is queried from the framework if the framework has a query. Otherwise it is read from the lock of the environment.
     """
     lock, kind = locks.framework_locks().get(environment.name), registry.load_framework(framework)
-    if kind.build_query:
+    if kind.build_info_script:
         try:
-            answer = ask_build(tuple(environment.command("-c", kind.build_query)))
+            answer = ask_build(tuple(environment.command("-c", kind.build_info_script)))
         except ValueError as error:
             do = f"run: suite env check {environment.name}"
             return [

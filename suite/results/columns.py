@@ -37,7 +37,7 @@ from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines,
 from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
 from suite.results.time_parts import TimeParts
-from workloads.api import Deviation, GradientTraffic, Json
+from workloads.api import Deviation, GradientAllReduceInfo, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
@@ -359,7 +359,7 @@ class Columns(RunSettings):
     )
     note: str = _text("What a published result says of itself", lambda log: "", first)
     published_rate: float | None = _first("Samples per second of all devices, as published")
-    gradients: GradientTraffic | None = column(
+    gradients: GradientAllReduceInfo | None = column(
         "What the all-reduce of a step moves", _log("gradients"), first, shown=False
     )
     label_facts: tuple[Label, ...] = column(
@@ -497,9 +497,9 @@ class Result(Columns):
 
     @property
     def global_batch(self) -> int:
-        """`batch_size_global` of a result from `with_size`, where it is known."""
-        assert self.batch_size_global is not None
-        return self.batch_size_global
+        """`global_batch_size` of a result from `with_size`, where it is known."""
+        assert self.global_batch_size is not None
+        return self.global_batch_size
 
     @property
     def target_seconds(self) -> float:
@@ -518,7 +518,7 @@ AnyResult = TypeVar("AnyResult", bound=Result)
 
 def with_size(results: Iterable[Result]) -> list[Result]:
     """Return the results with known devices and batch."""
-    return [result for result in results if result.devices and result.batch_size_global]
+    return [result for result in results if result.devices and result.global_batch_size]
 
 
 def with_time(results: Iterable[Result]) -> list[Result]:

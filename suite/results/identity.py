@@ -29,21 +29,21 @@ DERIVED = ("labels", "deviations", "data_fingerprint")
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
-_WITH_DEVICES = (*(item.name for item in fields(LoggedSettings) if item.metadata["of_size"]), HYPERPARAMETERS)
+_WITH_DEVICES = (*(item.name for item in fields(LoggedSettings) if item.metadata["scales_with_devices"]), HYPERPARAMETERS)
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "gpus": _WITH_DEVICES,
     "nodes": _WITH_DEVICES,
-    "batch": ("batch_size_global", "hyperparameter_set", HYPERPARAMETERS),
+    "batch": ("global_batch_size", "hyperparameter_set", HYPERPARAMETERS),
     "lr_scaling": (HYPERPARAMETERS,),
     "device": (
         "device_name", "cores_per_device", "threads_per_device", "linear", "graphs", "kernels", "framework_version",
-        "thread_waiting", "devices", "batch_size_global", HYPERPARAMETERS,
+        "thread_waiting", "devices", "global_batch_size", HYPERPARAMETERS,
     ),
     "cpu.cores_per_device": ("cores_per_device", "device_name", "thread_waiting"),
     "framework": ("framework_version", "linear", "graphs", "kernels", "thread_waiting", HYPERPARAMETERS),
     "precision": ("linear",),
     "mode": ("targets", "stop", "max_epochs"),
-    "workload.hyperparameter_set": ("batch_size_global", HYPERPARAMETERS),
+    "workload.hyperparameter_set": ("global_batch_size", HYPERPARAMETERS),
     "workload.model": (
         "variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling", "max_epochs",
         HYPERPARAMETERS,
@@ -51,7 +51,7 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
         "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules",
-        "clock", "linear", "graphs", "kernels", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs",
+        "clock", "linear", "graphs", "kernels", "variant", "global_batch_size", "lr_scaling", "thread_waiting", "max_epochs",
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
@@ -62,7 +62,7 @@ OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
 """Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
 _FIELD_OF_SETTING = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
 _LABELS = {
-    "batch_size_global": "global batch",
+    "global_batch_size": "global batch",
     "batch_rule": "batch",
     "device_name": "hardware",
     "sample_unit": "samples are",
@@ -271,10 +271,10 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 def left_out(row: Columns, aside: Collection[str]) -> set[str]:
     """Return the fields that change with the settings in `aside`. In results of other programs the system may change too."""
-    of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
+    scales_with_devices = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
     if row.round == UNKNOWN_ROUND:  # such folders may belong to different rounds
-        of_size.discard("folder")
-    return follows(aside) | of_size
+        scales_with_devices.discard("folder")
+    return follows(aside) | scales_with_devices
 
 
 def _is_out(name: str, out: Collection[str]) -> bool:

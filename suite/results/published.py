@@ -183,7 +183,7 @@ def _result_row(line: _Line) -> Run:
         device_name=line["accelerator"],
         devices=line.count("chips") or None,
         nodes=line.count("nodes") or 1,
-        batch_size_global=line.count("batch"),
+        global_batch_size=line.count("batch"),
         sample_unit=line["batch_unit"],
         rules=line["round"],
         clock=round_like(line["round"]).clock,
@@ -201,7 +201,7 @@ def _result_row(line: _Line) -> Run:
 def _article_row(line: _Line) -> Run:
     """Return a result of tables 1-6 of the article, which print a time per epoch and a number of epochs, and no single runs."""
     result = _result_row(line)
-    batch, epochs = result.batch_size_global, result.epochs or 0.0
+    batch, epochs = result.global_batch_size, result.epochs or 0.0
     replicas = {"per device": result.devices, "unknown": None}.get(line["batch_basis"], 1)
     return replace(
         result,
@@ -211,7 +211,7 @@ def _article_row(line: _Line) -> Run:
         run=f"{ARTICLE}/Microway/dgx1",
         framework="mxnet" if result.workload == "resnet50" else "pytorch",
         device_name="Tesla V100-SXM2",
-        batch_size_global=batch * replicas if batch and replicas else None,
+        global_batch_size=batch * replicas if batch and replicas else None,
         batch_unit="tokens" if result.workload == "transformer" else "samples",
         precision=line["precision"],
         rules="v0.5",
@@ -290,7 +290,7 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
 
 
 def _published_settings(published: Run) -> dict[str, Any]:
-    names = ("devices", "nodes", "device_name", "framework", "batch_size_global", "batch_unit", "sample_unit", "rules")
+    names = ("devices", "nodes", "device_name", "framework", "global_batch_size", "batch_unit", "sample_unit", "rules")
     return {name: getattr(published, name) for name in names}
 
 

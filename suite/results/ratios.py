@@ -128,7 +128,7 @@ class Ratio:
     @property
     def scaling(self) -> str:
         """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
-        batch_before, batch_after = self.before.batch_size_global, self.after.batch_size_global
+        batch_before, batch_after = self.before.global_batch_size, self.after.global_batch_size
         devices_before, devices_after = self.before.devices, self.after.devices
         if not (batch_before and batch_after and devices_before and devices_after):
             return "unknown"

@@ -108,7 +108,7 @@ def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
     def may_join(member: Result, result: Result) -> bool:
         if place(member) == place(result):
             return False
-        if member.batch_size_global != result.batch_size_global:
+        if member.global_batch_size != result.global_batch_size:
             return True
         values = chosen[result.key]
         return all(values.get(name, value) == value for name, value in chosen[member.key].items())
@@ -126,7 +126,7 @@ def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
             group += piece
         return joined
 
-    same_batch = grouped(family, lambda result: result.batch_size_global).values()
+    same_batch = grouped(family, lambda result: result.global_batch_size).values()
     groups = join([piece for members in same_batch for piece in join([result] for result in members)])
     return [Series(tuple(sorted(group, key=lambda result: order[result.key]))) for group in groups]
 

@@ -15,7 +15,7 @@ from suite.results.combine import grouped
 from suite.results.identity import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
 from suite.results.text import shortened
 
-NEVER_COMPARED_WITHOUT = ("precision", "batch_size_global", "clock")
+NEVER_COMPARED_WITHOUT = ("precision", "global_batch_size", "clock")
 """Settings that are named wherever times that differ in them are shown together."""
 LABEL_CHARACTERS = 150
 VALUE_CHARACTERS = 40

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, Exchange, Json, Trainer, TrainStats, WorkerContext
+from workloads.api import Array, Batch, ParameterServerClient, Json, Trainer, TrainStats, WorkerContext
 
 _SUMS = ("steps", "loss", "samples", "data_bytes")
 
@@ -32,10 +32,10 @@ def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
     """
     for (batch,) in batches:
         if batch.weight > 0:
-            share = batch.weight / batch.weight_global
-            counts = {unit: round(count * share) for unit, count in batch.counts_global.items()}
-            samples = round(batch.samples_global * share)
-            yield [replace(batch, weight_global=batch.weight, samples_global=samples, counts_global=counts)]
+            share = batch.weight / batch.global_weight_sum
+            counts = {unit: round(count * share) for unit, count in batch.global_counts.items()}
+            samples = round(batch.global_samples * share)
+            yield [replace(batch, global_weight_sum=batch.weight, global_samples=samples, global_counts=counts)]
 
 
 class Asynchronous:
@@ -49,7 +49,7 @@ class Asynchronous:
         """Number of updates of each worker. Only filled on rank 0."""
 
     @property
-    def exchange(self) -> Exchange:
+    def exchange(self) -> ParameterServerClient:
         """The connection of the trainer to the parameter server."""
         assert self.trainer.exchange is not None, f"{type(self.trainer).__name__} made no exchange"
         return self.trainer.exchange

@@ -18,7 +18,7 @@ from suite.worker.evaluation import keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.runlog import LOG_BYTES, RunLog
 from workloads import files
-from workloads.api import Epochs, Json, Trainer, WorkerContext
+from workloads.api import EpochSchedule, Json, Trainer, WorkerContext
 
 MAX_STEPS = 1_000_000
 """Largest number of steps between two checks of the clock."""
@@ -37,7 +37,7 @@ class CheckpointManager:
     def __init__(
         self,
         run: RunSpec,
-        epochs: Epochs,
+        epochs: EpochSchedule,
         trainer: Trainer,
         worker: WorkerContext,
         log: RunLog,
@@ -54,7 +54,7 @@ class CheckpointManager:
 
     def _start_count(self, step: int) -> None:
         """Count epochs and time from `step`."""
-        self._epochs_done = self.epochs.of_step(step) if step else 0
+        self._epochs_done = self.epochs.epoch_of(step) if step else 0
         self._written = self._checked = monotonic()
         self._checked_step, self._check_step = step, step + 1
 
@@ -65,7 +65,7 @@ class CheckpointManager:
     def should_save(self, step: int) -> bool:
         """Check whether to write a checkpoint after `step` steps. With a clock, this is a collective call."""
         if self._epochs:
-            before, self._epochs_done = self._epochs_done, self.epochs.of_step(step)
+            before, self._epochs_done = self._epochs_done, self.epochs.epoch_of(step)
             return self._epochs_done // self._epochs > before // self._epochs
         return bool(self._seconds) and step >= self._check_step and self._time_is_up(step)
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 
 from suite.common.runspec import RunSpec, labels_and_deviations
-from suite.launch.base import waiting_in
+from suite.launch.base import omp_spin_settings
 from suite.launch.hosts import hosts_of
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload, field_names
@@ -15,7 +15,7 @@ PATHS = ("backbone_weights",)
 """Options that hold the path of a file on this machine. They are not logged."""
 
 
-def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
+def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
     """Write the lines that identify the run: submission keys, `cache_clear`, and `suite_run` (docs/logs.md).
 
     Args:
@@ -23,7 +23,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
         run: The run.
         workload: The workload, which provides the clock, the ruleset, and properties of the data.
     """
-    settings, measured_by = run.settings, workload.measured_by()
+    settings, metric_signatures = run.settings, workload.metric_signatures()
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
     log.event("submission_division", run.division)
@@ -42,11 +42,11 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "machines": [machine_digest(host.name) for host in hosts_of(run)],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
-            "thread_waiting": waiting_in(os.environ),
+            "thread_waiting": omp_spin_settings(os.environ),
             "environment_variables": dict(run.environment_variables),
             "sample_unit": run.identity["sample_unit"],
             "batch_unit": run.identity["batch_unit"],
-            **({"measured_by": dict(measured_by)} if measured_by else {}),
+            **({"metric_signatures": dict(metric_signatures)} if metric_signatures else {}),
             "data_fingerprint": run.facts.fingerprint,
             "repeated_samples_per_epoch": workload.repeated_samples_per_epoch,
             "repeated_share": workload.repeated_share,
@@ -81,7 +81,7 @@ def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
     """
     keys = {
         "seed": run.settings.seed,
-        "global_batch_size": run.settings.batch_size_global,
+        "global_batch_size": run.settings.global_batch_size,
         **workload.log_keys(),
         "train_samples": run.facts.train_samples,
         "eval_samples": run.facts.evaluation_samples,

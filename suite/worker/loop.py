@@ -41,12 +41,12 @@ from suite.worker.checkpoints import CheckpointManager
 from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import evaluate, keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
-from suite.worker.identity import log_identity, log_settings
+from suite.worker.identity import write_log_header, log_settings
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, Diverged, Json, Trainer, TrainStats, WorkerContext, Workload
+from workloads.api import Batch, Data, NonFiniteLossError, Json, Trainer, TrainStats, WorkerContext, Workload
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Loop:
         return outcome
 
     def _begin(self) -> None:
-        log_identity(self.log, self.run_spec, self.workload)
+        write_log_header(self.log, self.run_spec, self.workload)
         if self.workload.round.setup_is_timed:
             self._start_clock()
             self._setup()
@@ -188,15 +188,15 @@ class Loop:
     def _build(self) -> None:
         self.heartbeat.update(phase="setup")
         # If the setup is timed, a warm-up saves no time: it costs the same as compiling at the first step.
-        warm_up = not self.workload.round.setup_is_timed
+        warmup = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heartbeat.update
-        self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
+        self.trainer.setup(self.workload.initial_weights(self.settings.seed), warmup)
 
     def _setup(self) -> None:
         self._build()
         log_settings(self.log, self.run_spec, self.workload)
         sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
-        traffic = self.trainer.gradient_traffic() if sums else None
+        traffic = self.trainer.gradient_all_reduce_info() if sums else None
         if traffic is not None:
             sizes = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
             self.log.event("suite_gradients", sizes)
@@ -223,7 +223,7 @@ class Loop:
                     self._checkpoint(stop)
         if self.step_times.seconds:
             seconds, how = self.step_times.seconds, self.step_times.how
-            figures = self.workload.figures_of_steps(seconds, how) or {"suite_step_times": self.step_times.statistics()}
+            figures = self.workload.summarize_step_times(seconds, how) or {"suite_step_times": self.step_times.statistics()}
             for key, value in figures.items():
                 self.log.event(key, value)
         if self.asynchronous is not None:
@@ -264,7 +264,7 @@ class Loop:
     def _run_block(self, steps: Iterator[list[Batch]], data: Data, evaluates: bool) -> bool:
         """Train and evaluate a block. Return True if every target is met."""
         block, epochs = self.block, self.workload.epochs
-        first_epoch, last_epoch = epochs.of_step(block.first_step) + 1, epochs.of_step(block.stop_step - 1) + 1
+        first_epoch, last_epoch = epochs.epoch_of(block.first_step) + 1, epochs.epoch_of(block.stop_step - 1) + 1
         number = self._epoch_num
         if block.first_step >= self.position:
             self.log.start("block_start", first_epoch_num=number(first_epoch), epoch_count=last_epoch - first_epoch + 1)
@@ -368,10 +368,10 @@ class Loop:
             if batch is None:
                 return
             step += 1
-            self.block.samples += batch[0].samples_global
-            self.block.counts.update(batch[0].counts_global)
+            self.block.samples += batch[0].global_samples
+            self.block.counts.update(batch[0].global_counts)
             self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
-            self.heartbeat.update(step=step, samples=self.heartbeat.state.samples + batch[0].samples_global)
+            self.heartbeat.update(step=step, samples=self.heartbeat.state.samples + batch[0].global_samples)
             if self.straggler_seconds:
                 self.trainer.wait()
                 time.sleep(self.straggler_seconds)
@@ -392,7 +392,7 @@ class Loop:
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
-        value = self.workload.logged_quality(self.scores) if self.scores else None
+        value = self.workload.eval_accuracy_value(self.scores) if self.scores else None
         self.log.event("eval_accuracy", value, epoch_num=self._epoch_num(epoch))
         self.log.end("eval_stop", epoch_num=self._epoch_num(epoch))
         return reached
@@ -400,7 +400,7 @@ class Loop:
     def _report_block(self, first_epoch: int, last_epoch: int) -> None:
         block = self.block
         rate = block.samples / block.train_seconds if block.train_seconds > 0 else 0.0
-        rates = {unit: block.counts[unit] / max(block.train_seconds, 1e-9) for unit in self.workload.further_units}
+        rates = {unit: block.counts[unit] / max(block.train_seconds, 1e-9) for unit in self.workload.extra_throughput_units}
         seconds = {
             "train_seconds": round(block.train_seconds, 9),
             "evaluation_seconds": round(block.evaluation_seconds, 9),
@@ -456,7 +456,7 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
 
 def code_of(error: BaseException) -> EndCode:
     """Return the code of an exception that ended a run."""
-    return EndCode.DIVERGED if isinstance(error, Diverged) else EndCode.ERROR
+    return EndCode.DIVERGED if isinstance(error, NonFiniteLossError) else EndCode.ERROR
 
 
 def one_line(error: BaseException) -> str:

@@ -29,7 +29,7 @@ from suite.worker.failure import end_of, status_of
 from suite.worker.heartbeat import STACK_SIGNAL, HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
-from suite.worker.threads import with_threads
+from suite.worker.threads import resolve_thread_count
 from workloads.api import WorkerContext
 
 
@@ -96,7 +96,7 @@ def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
 def main() -> int:
     """Run a worker. The exit code is 0 if the run trained to its end, whether it reached its target or not."""
     run = read_run(Path(sys.argv[1])).seen_by_workers()
-    worker = with_threads(worker_context_from_env(run), run.settings)
+    worker = resolve_thread_count(worker_context_from_env(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()

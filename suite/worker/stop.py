@@ -28,6 +28,6 @@ def stop_rule(workload: Workload, settings: Settings) -> Stop:
     if kind == "epochs":
         return Stop(False, workload.epochs.start(count))
     if kind == "samples":
-        return Stop(False, math.ceil(count / settings.batch_size_global))
+        return Stop(False, math.ceil(count / settings.global_batch_size))
     assert kind == "steps", settings.stop
     return Stop(False, count)

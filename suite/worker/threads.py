@@ -9,7 +9,7 @@ from suite.machine.cpu_load import cores_taken
 from workloads.api import Settings, WorkerContext
 
 
-def with_threads(worker: WorkerContext, settings: Settings) -> WorkerContext:
+def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerContext:
     """Return the worker with its number of threads: the configured number, or for `auto` a thread per available core.
 
     Under `auto`, a demo does not use the cores that foreign programs use without pause. If the operators of a framework give
@@ -29,7 +29,7 @@ def with_threads(worker: WorkerContext, settings: Settings) -> WorkerContext:
     alone = not (settings.oversubscribe or settings.asynchronous or worker.server) and settings.nodes == 1
     if settings.device != "cpu" or worker.cores_per_device == 1 or settings.profile != "demo" or not alone:
         return worker
-    if not load_framework(settings.framework).equal_shares:
+    if not load_framework(settings.framework).static_work_split:
         return worker
     left = (len(worker.cores) - cores_taken(worker.cores)) // len(worker.replica_ids)
     return replace(worker, threads=max(1, min(worker.cores_per_device, left)))

@@ -1,6 +1,6 @@
 """The tables of named sets in docs/ from their files: `python -m tests.docs.set_tables` writes them anew, between their marks.
 
-A mark names the workload and the columns: `<!-- sets: ncf batch_size_global learning_rate -->`.
+A mark names the workload and the columns: `<!-- sets: ncf global_batch_size learning_rate -->`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def constructor(name, framework, devices):
     kind, module = load_workload(name), importlib.import_module(f"workloads.{name}.settings")
     settings = synthetic.settings(
         name, framework=framework, devices=devices, model=module.DEMO_MODEL, hyperparameters=kind.named_sets()["demo"].plain,
-        batch_size_global=1_024 if name == "transformer" else 4,  # tokens; or samples
+        global_batch_size=1_024 if name == "transformer" else 4,  # tokens; or samples
     )  # fmt: skip
     workload, place = kind(settings, Facts(64, 64, SIZES[name], "synthetic")), place_here(devices)
     return lambda **changes: load_trainer(name, framework)(workload, dataclasses.replace(place, **changes))
@@ -42,7 +42,7 @@ def held(framework, devices):
 
 def set_up(trainer):
     """Without a warm-up."""
-    trainer.setup(trainer.workload.initial_weights(1), warm_up=False)
+    trainer.setup(trainer.workload.initial_weights(1), warmup=False)
 
 
 def of_pytorch(constructors):

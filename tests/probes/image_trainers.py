@@ -55,8 +55,8 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     workload = module.workload(case, framework, devices, compile)
     trainer = load_trainer(name, framework)(workload, worker)
     weights, digests = module.weights(workload), []
-    for warm_up in (False, True):
-        trainer.setup(weights.items(), warm_up)
+    for warmup in (False, True):
+        trainer.setup(weights.items(), warmup)
         digests.append(digest(trainer.state()))
     steps = batches(module, workload, case, worker.replica_ids)[:most]
     initial = trainer.state()

@@ -24,11 +24,11 @@ def ways_of(framework):
     return importlib.import_module(f"tests.probes.maskrcnn_{framework}")
 
 
-def trainer_of(framework, case, devices=None, compile="", warm_up=False):
+def trainer_of(framework, case, devices=None, compile="", warmup=False):
     """The workload, and a trainer with the case's weights."""
     workload = synthetic.workload(case, framework, devices or 1, compile)
     trainer = load_trainer("maskrcnn", framework)(workload, place_here(devices))
-    trainer.setup(synthetic.weights(workload).items(), warm_up)
+    trainer.setup(synthetic.weights(workload).items(), warmup)
     return workload, trainer
 
 
@@ -39,7 +39,7 @@ def computed(framework, case, compile="", steps=10):
     state after setup with and without warm-up, after the steps, and after load_state(state()); names of the parameters that
     `moved`; `traces`, if counted.
     """
-    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warm_up=True)
+    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warmup=True)
     batch, initial, weights = synthetic.batch(workload, 0), trainer.state(), synthetic.weights(workload)
     trained = {**initial, **synthetic.statistics(workload)}
     trainer.load_state(trained)

@@ -41,8 +41,8 @@ def statistics(devices, accumulation):
     workload = Pictures(devices, accumulation)
     trainer = PictureTrainer(workload, place_here(devices))
     weights, found = dict(workload.initial_weights(3)), {}
-    for kind, warm_up in (("cold", False), ("warm", True)):
-        trainer.setup(weights.items(), warm_up)
+    for kind, warmup in (("cold", False), ("warm", True)):
+        trainer.setup(weights.items(), warmup)
         found |= under(kind, trainer.state())
     steps = workload.steps(range(devices))
     for first, stop in ((0, 5), (5, 6)):

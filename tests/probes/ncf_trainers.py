@@ -13,7 +13,7 @@ import numpy as np
 from suite.common.registry import load_trainer
 from testing import synthetic_ncf as synthetic
 from tests.probes.image_trainers import digest, place_here, under
-from workloads.api import Diverged, WorkerContext
+from workloads.api import NonFiniteLossError, WorkerContext
 
 PIECE = 300
 """Of a batch, in samples: so small that there are many."""
@@ -34,8 +34,8 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
         workload = synthetic.workload(prepared, framework, devices, precision, data_dir=str(Path(folder) / "data"))
         trainer = load_trainer("ncf", framework)(workload, worker)
         weights, digests = list(workload.initial_weights(7)), []
-        for warm_up in (False, True):
-            trainer.setup(weights, warm_up)
+        for warmup in (False, True):
+            trainer.setup(weights, warmup)
             digests.append(digest(trainer.state()))
         (Path(folder) / "data").symlink_to(prepared)
         data = workload.open_data(worker, 7)
@@ -74,10 +74,10 @@ def in_pieces(framework):
 
 def diverges(trainer, weights, steps):
     """Whether a weight that is no number ends training."""
-    trainer.setup([(name, np.full_like(value, np.nan)) for name, value in weights], warm_up=False)
+    trainer.setup([(name, np.full_like(value, np.nan)) for name, value in weights], warmup=False)
     try:
         trainer.train(steps[:3], 0)
-    except Diverged:
+    except NonFiniteLossError:
         return True
     return False
 
@@ -123,10 +123,10 @@ def on_cores(cores):
                 seen.add((threading.get_ident(), torch.get_num_threads()))
                 return super()._differentiate(piece)
 
-        workload = synthetic.workload(Path(folder), cores_per_device=cores, batch_size_global=4 * PIECE)
+        workload = synthetic.workload(Path(folder), cores_per_device=cores, global_batch_size=4 * PIECE)
         worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
         trainer = Watched(workload, worker)
-        trainer.setup(workload.initial_weights(1), warm_up=False)
+        trainer.setup(workload.initial_weights(1), warmup=False)
         data = workload.open_data(worker, 1)
         trainer.train(data.train(0, 3), 0)
         logits = next(trainer.predict(data.evaluation()))[1]["logits"]

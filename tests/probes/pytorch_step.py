@@ -31,7 +31,7 @@ def step(workload, precision):
     synthetic = importlib.import_module(SYNTHETIC[workload])
     made = synthetic.workload("uneven", "pytorch", precision=precision)
     trainer = load_trainer(workload, "pytorch")(made, place_here())
-    trainer.setup(synthetic.weights(made).items(), warm_up=False)
+    trainer.setup(synthetic.weights(made).items(), warmup=False)
     batch = synthetic.batch(made, 0)
     with RunMonitor() as watch:
         trainer.step(batch, 0.1)

@@ -41,7 +41,7 @@ class LinearTrainer(ModelTrainer):
         return Linear()
 
     def loss(self, batch):
-        return self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.weight_global
+        return self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.global_weight_sum
 
 
 class Translator(nn.Module):
@@ -70,7 +70,7 @@ class TokensTrainer(ModelTrainer):
     def loss(self, batch):
         source, target, weight = (self.to_device(batch.arrays[name]) for name in ("source", "target", "weight"))
         entropy = F.cross_entropy(self.called(source).flatten(0, 1), target.long().flatten(), reduction="none")
-        return (entropy * weight.flatten()).sum() / batch.weight_global
+        return (entropy * weight.flatten()).sum() / batch.global_weight_sum
 
     def outputs(self, batch):
         return {"logits": self.model(self.to_device(batch.arrays["source"]))}
@@ -96,7 +96,7 @@ def reduced(*cases):
         sizes = []
         workload = synthetic_updates.Updates(*case.split("-"), place.world_size)
         trainer = LinearTrainer(workload, place)
-        trainer.setup(workload.initial_weights(1), warm_up=False)
+        trainer.setup(workload.initial_weights(1), warmup=False)
 
         def count(_, bucket, sizes=sizes):
             sizes.append(bucket.buffer().numel())
@@ -116,8 +116,8 @@ def dropout():
     workload = Tokens(place.world_size)
     trainer, steps, found = TokensTrainer(workload, place), workload.steps(place.replica_ids), []
     trainer.dropout = 0.5
-    for warm_up in (True, False):
-        trainer.setup(workload.initial_weights(1), warm_up)
+    for warmup in (True, False):
+        trainer.setup(workload.initial_weights(1), warmup)
         state = torch.get_rng_state()
         mask = torch.rand(1).item()
         torch.set_rng_state(state)

@@ -33,10 +33,10 @@ def states(module, place, case):
     found |= under("before", trainer.state())
     trainer.train(steps[overflow:half], overflow)
     middle = trainer.state()
-    trainer.setup(weights, warm_up=False)
+    trainer.setup(weights, warmup=False)
     trainer.load_state(middle)
     trainer.train(steps[half:], half)
-    traffic = trainer.gradient_traffic()
+    traffic = trainer.gradient_all_reduce_info()
     found["traffic"] = [traffic.size_bytes, traffic.tensors]
     return {**found, **under("middle", middle), **under("last", trainer.state())}
 
@@ -64,7 +64,7 @@ def compute(module, place, changes):
     found["untouched"] = same(before, trainer.state())
     found["losses"] = [trainer.train([batches], number).loss for number, batches in enumerate(steps)]
     state = trainer.state()
-    trainer.setup(weights, warm_up=False)
+    trainer.setup(weights, warmup=False)
     trainer.train(steps, 0)
     found |= {"same": same(state, trainer.state()), "traces": module.traces(trainer)}
     return {**found, **under("state", state)}

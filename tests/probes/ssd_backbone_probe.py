@@ -10,7 +10,7 @@ def state(framework, data_dir, digest):
     options = {"evaluation_batch_size": 6, "compile": "off", "backbone": {"file": "synthetic.pth", "sha256": digest}}
     workload = synthetic_ssd.workload("steps", framework, profile="reference", data_dir=data_dir, options=options)
     trainer = load_trainer("ssd", framework)(workload, place_here())
-    trainer.setup(workload.initial_weights(3), warm_up=True)
+    trainer.setup(workload.initial_weights(3), warmup=True)
     found = trainer.state()
     trainer.close()
     return found

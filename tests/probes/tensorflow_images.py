@@ -23,7 +23,7 @@ def passes(kind, *cuts):
     flat, that they leave."""
     made = synthetic_resnet.workload("uneven", "tensorflow")
     trainer = ResNetTrainer(kind(made.settings, made.facts), place_here())
-    trainer.setup(synthetic_resnet.weights(made).items(), warm_up=False)
+    trainer.setup(synthetic_resnet.weights(made).items(), warmup=False)
     batch, gradients = synthetic_resnet.batch(made, 0), []
     for cut in cuts:
         part = Batch({name: array[cut] for name, array in batch.arrays.items()}, 3.0, 6.0, 6)

@@ -29,7 +29,7 @@ def trained(name, variant):
     if variant == "convolutions":
         trainer.build()
         trainer.model.as_products = False
-    trainer.setup(module.weights(workload).items(), warm_up=False)
+    trainer.setup(module.weights(workload).items(), warmup=False)
     steps = [[module.batch(workload, number)] for number in range(3)]
     initial = trainer.state()
     trainer.load_state({**initial, **module.statistics(workload)})  # as image_trainers.py has them

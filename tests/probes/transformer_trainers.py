@@ -47,7 +47,7 @@ def library():
     loss = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum",
         label_smoothing=workload.options.label_smoothing,
-    ) / first.weight_global  # fmt: skip
+    ) / first.global_weight_sum  # fmt: skip
     loss.backward()
     ours, own_labels, _ = trainer.logits(trainer.model, first, None)
     return {

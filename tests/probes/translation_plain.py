@@ -28,7 +28,7 @@ class PlainGNMT:
 
     def loss(self, batch, weights):
         masks = [self.masks(batch, *one) for one in zip(("source", "target"), self.widths, strict=True)]
-        return gnmt_plain.loss(weights, batch.arrays, self.smoothing, batch.weight_global, masks if self.rate else None)
+        return gnmt_plain.loss(weights, batch.arrays, self.smoothing, batch.global_weight_sum, masks if self.rate else None)
 
     def masks(self, batch, side, width):
         keys, places = batch.arrays["dropout_key"], batch.arrays[side].shape[1]
@@ -55,7 +55,7 @@ class PlainTransformer:
 
     def loss(self, batch, weights):
         masks = [functools.partial(self.mask, key) for key in batch.arrays["dropout_key"]] if self.rate else None
-        return transformer_plain.loss(weights, batch.arrays, self.heads, *self.form, batch.weight_global, masks)
+        return transformer_plain.loss(weights, batch.arrays, self.heads, *self.form, batch.global_weight_sum, masks)
 
     def mask(self, key, label, shape):
         found = dropout.multipliers(key[None], label, shape[0], int(np.prod(shape[1:])), self.rate)

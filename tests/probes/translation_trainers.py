@@ -37,8 +37,8 @@ def trained(name, framework, case):
     """
     of_others = len(of_jax()) if framework == "jax" else 0
     (trainer, weights), digests = made(name, framework, case), []
-    for warm_up in (False, True):
-        trainer.setup(weights.items(), warm_up)
+    for warmup in (False, True):
+        trainer.setup(weights.items(), warmup)
         digests.append(digest(trainer.state()))
     first = batch(trainer.workload, 0)
     found = {**evaluated(trainer), "training_loss": np.array(trainer.forward([[first]]).loss)}

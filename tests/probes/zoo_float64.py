@@ -30,7 +30,7 @@ def loss_of(workload, model, batch):
     images = torch.from_numpy(batch.arrays["image"])
     logits = run(model.steps, model.normalised(images), masks)
     labels = torch.from_numpy(batch.arrays["label"]).long()
-    return F.cross_entropy(logits, labels, reduction="sum") / batch.weight_global
+    return F.cross_entropy(logits, labels, reduction="sum") / batch.global_weight_sum
 
 
 def update(workload, parameters, states, rate):

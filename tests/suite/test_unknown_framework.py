@@ -21,7 +21,7 @@ import toy
 
 QUARTZ = dataclasses.replace(
     toy.PLAIN, name="quartz", title="Quartz Framework", colour=5, tuning_variables=("QUARTZ_",),
-    precisions={"toy": ("fp32", "bf16")}, from_float64={"sgd": 1.25e-7},
+    precisions={"toy": ("fp32", "bf16")}, max_error_vs_float64={"sgd": 1.25e-7},
 )
 """
 POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\ntoy.quartz = toy:ToyTrainer\n"
@@ -89,7 +89,7 @@ def test_no_command_is_left_out():
 
 
 def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
-    assert known()["quartz"].from_float64 == {"sgd": 1.25e-7}
+    assert known()["quartz"].max_error_vs_float64 == {"sgd": 1.25e-7}
     assert (title_of("quartz"), title_of("nobody's")) == ("Quartz Framework", "nobody's")
     assert framework_name("NVIDIA Quartz 21.3") == "quartz"
     slots = framework_slots(["quartz", "aaa"])

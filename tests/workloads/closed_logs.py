@@ -11,7 +11,7 @@ from suite.compliance import rulesets
 from suite.compliance.check import check_file, run_checker
 from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
-from suite.worker.identity import log_identity, log_settings
+from suite.worker.identity import write_log_header, log_settings
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
 from workloads.api.rules import deviations
@@ -49,17 +49,17 @@ def closed_run(folder: Path, workload: Workload) -> RunSpec:
     return RunSpec(
         run_index=0, runs_required=5, folder=str(folder), settings=workload.settings, facts=facts, labels=(),
         division="closed", deviations=(), cores=(), cache_cleared=True, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
-        identity={**IDENTITY, "benchmark": workload.log_name}, environment={}, versions={}, git={}, hardware={},
+        identity={**IDENTITY, "benchmark": workload.mlperf_name}, environment={}, versions={}, git={}, hardware={},
     )  # fmt: skip
 
 
 def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
     """A log of a run that reached its target in its last evaluation, with the lines that the loop writes."""
-    if workload.keys_of_lengths:  # its training samples leave out pairs that are too long, as in a run
-        workload = type(workload)(workload.settings, type(workload).read_facts(workload.settings))
+    if workload.length_dependent_log_keys:  # its training samples leave out pairs that are too long, as in a run
+        workload = type(workload)(workload.settings, type(workload).load_dataset_info(workload.settings))
     run = closed_run(path.parent, workload)
     with RunLog(path) as log:
-        log_identity(log, run, workload)
+        write_log_header(log, run, workload)
         if workload.round.setup_is_timed:
             log.start("run_start")
             log_settings(log, run, workload)
@@ -82,7 +82,7 @@ def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
 def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality: Mapping[str, float]) -> None:
     """The lines of the block of steps `first` to `stop`, which ends with an evaluation."""
     start, offset = workload.epochs.start, workload.round.first_epoch
-    begin, end = workload.epochs.of_step(first), workload.epochs.of_step(stop - 1)
+    begin, end = workload.epochs.epoch_of(first), workload.epochs.epoch_of(stop - 1)
     log.start("block_start", first_epoch_num=begin + offset, epoch_count=end - begin + 1)
     for epoch in range(begin, end + 1):
         if first <= start(epoch):
@@ -90,7 +90,7 @@ def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality:
         if start(epoch + 1) <= stop:
             log.end("epoch_stop", epoch_num=epoch + offset)
     log.start("eval_start", epoch_num=end + offset)
-    log.event("eval_accuracy", workload.logged_quality(quality), epoch_num=end + offset)
+    log.event("eval_accuracy", workload.eval_accuracy_value(quality), epoch_num=end + offset)
     log.end("eval_stop", epoch_num=end + offset)
     samples, seconds = samples_of_first_steps(workload, stop) - samples_of_first_steps(workload, first), 0.0005
     stats = {"throughput": samples / seconds, "train_seconds": seconds, "evaluation_seconds": 0.0, "samples": samples}
@@ -101,7 +101,7 @@ def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality:
 def samples_of_first_steps(workload: Workload, steps: int) -> int:
     """Samples of the first `steps`, which are whole epochs, or full batches."""
     epochs, rest = divmod(steps, workload.steps_per_epoch)
-    facts, batch = workload.facts, workload.settings.batch_size_global
+    facts, batch = workload.facts, workload.settings.global_batch_size
     if workload.name == "ncf":
         return 5 * facts.train_samples * epochs + rest * batch
     if workload.batch_unit == "tokens":
@@ -139,7 +139,7 @@ def disagreements(
     for number, workload in enumerate(workloads):
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
-        values = {**workload.decisive(workload.settings), **workload.circumstances()}
+        values = {**workload.effective_settings(workload.settings), **workload.rule_inputs()}
         rows = workload.round_named(workload.settings.rules).rows
         outside = {name for name in values if deviations(rows, values, [name])}
         complaints = checked(path)

@@ -101,7 +101,7 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     for name, found in workload.rounds().items():
         listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
-        lines += [f"Under {name} every run is open: {found.not_built}.", ""] if found.not_built else []
+        lines += [f"Under {name} every run is open: {found.unsupported_reason}.", ""] if found.unsupported_reason else []
     lines += ["Open, though the checker passes it:", ""]
     reasons: dict[str, list[str]] = {}
     for name, why in laxer.items():
@@ -116,7 +116,7 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
     values = {key: item.value for key, item in workload.named_sets()[name].items()}
     return Settings(
         workload=workload.name, framework=framework, profile="reference", rules=rules, device="cuda",
-        devices=1, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=values.pop("batch_size_global"),
+        devices=1, nodes=1, cores_per_device=1, precision="fp32", global_batch_size=values.pop("global_batch_size"),
         batch_rule="set", lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
         targets=dict(defaults.targets), hyperparameter_set=name, hyperparameters=values, max_epochs=values["max_epochs"],
         stop="target",
@@ -126,7 +126,7 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
 def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
     """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they should be."""
     of_run = {"seed_source": "system", "cache_clear": True, **of_run}
-    found = [*run.deviations(run.settings), *run.deviations(run.settings, **of_run, **run.circumstances())]
+    found = [*run.deviations(run.settings), *run.deviations(run.settings, **of_run, **run.rule_inputs())]
     return [deviation.text for deviation in found]
 
 
@@ -163,7 +163,7 @@ def rounds() -> list[str]:
         assert isinstance(found, Round)
         clock = "before set-up" if found.setup_is_timed else "after up to 20 minutes of set-up"
         checked_by = f"mlperf-logging {found.ruleset}" if found.ruleset else f"suite/compliance/rules/{name}.yaml"
-        lines.append(f"| {name} | {clock} | {found.first_epoch} | {24 * found.bleu_point:g} | {checked_by} |")
+        lines.append(f"| {name} | {clock} | {found.first_epoch} | {24 * found.bleu_scale:g} | {checked_by} |")
     return [*lines, ""]
 
 

@@ -20,15 +20,15 @@ ENTRIES = [(made, name) for made in IMAGES for name in made("reference").named_s
 
 
 def deviations(workload):
-    found = workload.deviations(workload.settings, **workload.circumstances())
-    return [deviation.text for deviation in found if deviation.setting != "warm_up_samples"]
+    found = workload.deviations(workload.settings, **workload.rule_inputs())
+    return [deviation.text for deviation in found if deviation.setting != "warmup_samples"]
 
 
 @pytest.mark.parametrize("made", IMAGES)
 @pytest.mark.parametrize("batch", [1, 8, 960, 1_536, 1_664, 3_264, 8_192, 14_592, 16_384, 58_633, 64_000, 100_000])
 def test_a_hundredth_of_an_epoch_may_be_repeated(made, batch):
     """Of n images in batches of b, -n mod b fill up the last one."""
-    workload = made("reference", batch_size_global=batch, devices=1)
+    workload = made("reference", global_batch_size=batch, devices=1)
     repeated = -IMAGES[made] % batch
     share = Fraction(repeated, IMAGES[made])
     assert workload.repeated_samples_per_epoch == repeated
@@ -62,7 +62,7 @@ def test_a_sample_left_out_is_open(monkeypatch):
 def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
     """`scale`: of the reference's batch. Counted from the lengths by hand."""
     workload = made("reference")
-    workload = made("reference", batch_size_global=scale * workload.settings.batch_size_global)
+    workload = made("reference", global_batch_size=scale * workload.settings.global_batch_size)
     lengths = synthetic_lengths(workload.facts.sizes["pairs"]).max(0).astype(int) + workload.framing.extra
     left = first = rest = 0
     for bucket in workload.batching.buckets:
@@ -85,6 +85,6 @@ def test_published_sets_of_translation_have_nearly_every_pair(made):
 
 def test_a_smaller_last_batch_repeats_nothing():
     settings = dataclasses.replace(ssd("reference").settings, workload="ncf", rules="v0.5", model={}, options={})
-    workload = NCF(dataclasses.replace(settings, profile="demo", batch_size_global=10**7), published_facts())
+    workload = NCF(dataclasses.replace(settings, profile="demo", global_batch_size=10**7), published_facts())
     assert (workload.repeated_share, workload.left_out_samples_per_epoch) == (0.0, 0)
     assert deviations(workload) == []

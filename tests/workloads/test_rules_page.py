@@ -7,7 +7,7 @@ import pytest
 from tests.workloads import rules_page
 from tests.workloads.rules_page import BEGIN, END, PAGE, ROUNDS, WORKLOADS
 from workloads.api import Settings, hyperparameter, option
-from workloads.api.rounds import CIRCUMSTANCES
+from workloads.api.rounds import RULE_INPUTS
 from workloads.resnet50.workload import ResNet50
 
 
@@ -16,8 +16,8 @@ def differences(workload):
     no setting."""
     found = {}
     for name, closed in workload.rounds().items():
-        mentioned = {setting for row in closed.rows for setting in (*row.names, *row.when)} - set(CIRCUMSTANCES)
-        settings = set(workload.decisive(Settings(workload=workload.name, rules=name)))
+        mentioned = {setting for row in closed.rows for setting in (*row.names, *row.when)} - set(RULE_INPUTS)
+        settings = set(workload.effective_settings(Settings(workload=workload.name, rules=name)))
         found[name] = sorted(settings ^ mentioned)
     return found
 

@@ -38,27 +38,27 @@ OPEN = {
             {"momentum": 0.8}, {"weight_decay": 2e-4}, {"label_smoothing": 0.1}, {"decay_factor": 0.5}, {"optimizer": "lars"},
             {"decay_epochs": [10, 20]}, {"momentum_rate": "sideways"}, {"initialisation": "gaussian_2"},
             {"evaluation_interval_epochs": 5}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.12345},
-            {"decode": "scaled"}, {"skip_bad": True}, {"batch_size_global": 100_000}, {"warmup_epochs": 50},
+            {"decode": "scaled"}, {"skip_bad": True}, {"global_batch_size": 100_000}, {"warmup_epochs": 50},
         ],
         "v0.7": [{"momentum_rate": "inside"}, {"initialisation": "gaussian_2_everywhere"}],
     },
     SSD: {
         "v0.5": [
             {"momentum": 0.8}, {"decay_unit": "epochs"}, {"learning_rate": 0.00123}, {"decay_boundaries": [100_000, 200_000]},
-            {"skip_bad": True}, {"batch_size_global": 100_000}, {"warmup_steps": 10_000_000},
+            {"skip_bad": True}, {"global_batch_size": 100_000}, {"warmup_steps": 10_000_000},
         ],
-        "v0.7": [{"batch_size_global": 100_000}, {"warmup_steps": 9_000}],
+        "v0.7": [{"global_batch_size": 100_000}, {"warmup_steps": 9_000}],
     },
     MaskRCNN: {
         "v0.5": [{"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8}, {"warmup_steps": 479_999}],
     },
     GNMT: {
-        "v0.7": [{"options": {"reorder_coverage": True}}, {"batch_size_global": 1_000_000}],
+        "v0.7": [{"options": {"reorder_coverage": True}}, {"global_batch_size": 1_000_000}],
     },
     Transformer: {
         "v0.5": [{"beta2": 0.98}, {"dropout": 0.2}, {"label_smoothing": 0.0}, {"epsilon": 1e-8},
                  {"options": {"beam_width": 5}}],
-        "v0.7": [{"batch_size_global": 70_000_000}],
+        "v0.7": [{"global_batch_size": 70_000_000}],
     },
 }  # fmt: skip
 """What rules_of_WORKLOAD.py does not change: there v0.7's tables, and NCF's, are held against the stock checker."""
@@ -70,7 +70,7 @@ CLOSED = {
         run, options={**run.options, **EVALUATION.get(run.workload, {})}
     ),
     "Random numbers: any seed": lambda run: changed(run, seed=4711),
-    "Hyperparameters: batch size arbitrary": lambda run: changed(run, batch_size_global=run.batch_size_global // 2),
+    "Hyperparameters: batch size arbitrary": lambda run: changed(run, global_batch_size=run.global_batch_size // 2),
 }
 EVALUATION = {
     "ncf": {"evaluation_users_per_batch": 7},

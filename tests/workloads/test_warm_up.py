@@ -15,27 +15,27 @@ CONSTANT_IMAGES = {ssd: 160_000 * 32, maskrcnn: 480_000 * 2, resnet: 30 * 1_281_
 """What the references of tag v0.5 train on before their first decay."""
 
 
-def warm_up(workload, **changes):
+def warmup(workload, **changes):
     """What the rules say of the warm-up."""
     workload = type(workload)(changed(workload.settings, **changes), workload.facts)
-    found = workload.deviations(workload.settings, **workload.circumstances())
-    return [deviation.text for deviation in found if deviation.setting == "warm_up_samples"]
+    found = workload.deviations(workload.settings, **workload.rule_inputs())
+    return [deviation.text for deviation in found if deviation.setting == "warmup_samples"]
 
 
 @pytest.mark.parametrize("made", [ssd, maskrcnn])
 @pytest.mark.parametrize("batch", [32, 64])
 def test_v05_bounds_the_warm_up_in_images(made, batch):
     """The reference's rate "is a constant r0 for more than wb batches"."""
-    workload = made("nvidia_v0.5_dgx1", rules="v0.5", batch_size_global=batch)
+    workload = made("nvidia_v0.5_dgx1", rules="v0.5", global_batch_size=batch)
     most = math.ceil(CONSTANT_IMAGES[made] / batch) - 1
-    assert warm_up(workload, warmup_steps=most) == []
-    assert warm_up(workload, warmup_steps=most + 1)
+    assert warmup(workload, warmup_steps=most) == []
+    assert warmup(workload, warmup_steps=most + 1)
 
 
 def test_v05_bounds_resnets_warm_up_in_epochs():
     """30 epochs are 37,534 steps, one fewer than those before the reference's first decay."""
     workload = resnet("nvidia_v0.5_dgx1", rules="v0.5")
-    assert [bool(warm_up(workload, warmup_epochs=epochs)) for epochs in (0, 29, 30, 31)] == [False, False, False, True]
+    assert [bool(warmup(workload, warmup_epochs=epochs)) for epochs in (0, 29, 30, 31)] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("rules", ["v0.5", "v0.7"])
@@ -50,7 +50,7 @@ def test_v05_bounds_resnets_warm_up_in_epochs():
     ],
 )
 def test_a_warm_up_longer_than_the_run_is_open(made, name, steps, rules):
-    assert warm_up(made(name, rules=rules), warmup_steps=steps, max_epochs=10)
+    assert warmup(made(name, rules=rules), warmup_steps=steps, max_epochs=10)
 
 
 @pytest.mark.parametrize(("made", "first"), [(gnmt, 1), (transformer, 0)])
@@ -58,9 +58,9 @@ def test_a_warm_up_may_take_the_whole_run_but_a_step(made, first):
     """`first`: where the schedule is at the first update."""
     workload = made("reference")
     steps = 3 * workload.steps_per_epoch
-    assert warm_up(workload, warmup_steps=first + steps - 1, max_epochs=3) == []
-    assert warm_up(workload, warmup_steps=first + steps, max_epochs=3) == [
-        f"samples of warm-up {steps * workload.settings.batch_size_global}, not below those before the first decay and "
+    assert warmup(workload, warmup_steps=first + steps - 1, max_epochs=3) == []
+    assert warmup(workload, warmup_steps=first + steps, max_epochs=3) == [
+        f"samples of warm-up {steps * workload.settings.global_batch_size}, not below those before the first decay and "
         "those of the run"
     ]
 
@@ -70,18 +70,18 @@ def test_a_rate_that_falls_before_its_peak_is_open(made, name):
     """Under v0.7 the base rate is that "after warm up and before decay"."""
     workload = made(name)
     first = workload.decay_steps[0]
-    assert warm_up(workload, warmup_steps=first - 1) == []
-    assert warm_up(workload, warmup_steps=first)
+    assert warmup(workload, warmup_steps=first - 1) == []
+    assert warmup(workload, warmup_steps=first)
 
 
 @pytest.mark.parametrize("made", [ssd, maskrcnn, resnet, gnmt, transformer])
 def test_where_the_warm_up_ends_the_rate_is_the_sets(made):
-    """`warm_up_steps` and `first_decay_step` are those of `learning_rate`."""
+    """`warmup_steps` and `first_decay_step` are those of `learning_rate`."""
     for name in made("reference").named_sets():
         workload = made(name)
-        if name == "demo" or workload.options.__dict__.get("plateau") == "last_warm_up_rate":
+        if name == "demo" or workload.options.__dict__.get("plateau") == "last_warmup_rate":
             continue
-        peak, end = workload.options.learning_rate, workload.warm_up_steps
+        peak, end = workload.options.learning_rate, workload.warmup_steps
         assert workload.learning_rate(end) == peak
         assert end == 0 or workload.learning_rate(end - 1) < peak
         if workload.first_decay_step is not None:

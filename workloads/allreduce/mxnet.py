@@ -19,7 +19,7 @@ _TYPES = {"fp32": "float32", "fp16": "float16"}
 class AllReduceTrainer(TimedSums, MXNetTrainer):
     """One buffer on every context, of which each step sums the first part."""
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """Allocate; each size has warm-ups of its own."""
         self.kind = _TYPES[self.settings.precision]
         self.item_bytes = np.dtype(self.kind).itemsize

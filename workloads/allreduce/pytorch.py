@@ -21,7 +21,7 @@ _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 class AllReduceTrainer(TimedSums, PyTorchTrainer):
     """One buffer on one device, of which each step sums the first part."""
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """Allocate; each size has warm-ups of its own."""
         self.open_device()
         kind = _TYPES[self.settings.precision]

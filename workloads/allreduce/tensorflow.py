@@ -18,7 +18,7 @@ _TYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 class AllReduceTrainer(TimedSums, TensorFlowTrainer):
     """One tensor on one device, and a function that sums it, for each size."""
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """A period of what is summed; each size has warm-ups of its own, the first of which traces its function."""
         self.build()
         self.kind = _TYPES[self.settings.precision]

@@ -65,7 +65,7 @@ class AllReduce(Workload):
     """Buffers of rising size, summed over all devices by the collectives that sum gradients."""
 
     name = "allreduce"
-    log_name = "allreduce"
+    mlperf_name = "allreduce"
     sample_unit = "bytes"
     batch_unit = "bytes"
     default_rules = "v0.7"
@@ -79,7 +79,7 @@ class AllReduce(Workload):
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        self.sizes = sizes(settings.batch_size_global)
+        self.sizes = sizes(settings.global_batch_size)
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
@@ -91,7 +91,7 @@ class AllReduce(Workload):
         return Defaults("", "sizes", stop="epochs:1")
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """There are no data. Raises ValueError for settings under which no all-reduce would be timed."""
         if settings.devices < 2:
             raise ValueError("gpus=1: one device has nothing to sum; type gpus=2 or more")
@@ -101,7 +101,7 @@ class AllReduce(Workload):
             raise ValueError(
                 "workload=allreduce: each all-reduce is timed by itself; type timing=steps, or study=allreduce"
             )
-        if settings.batch_size_global < SMALLEST:
+        if settings.global_batch_size < SMALLEST:
             raise ValueError(
                 f"batch={settings.batch_rule}: the largest buffer, in bytes; type batch=global:{SMALLEST} or more"
             )
@@ -153,7 +153,7 @@ class AllReduce(Workload):
         total: Array = np.stack([contribution(replica) for replica in range(self.settings.devices)]).sum(axis=0)
         return total
 
-    def figures_of_steps(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
+    def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
         """Times of each size, warm-ups left out; bandwidths and constants follow from them (suite.results.logs.all_reduce)."""
         times_by_size: dict[int, list[float]] = {size: [] for size in self.sizes}
         for step, taken in enumerate(seconds, start=self.settings.timing_warmup_steps):

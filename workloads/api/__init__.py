@@ -4,10 +4,10 @@ Nothing here imports a framework, Hydra or the runner. Words: a *process* is an 
 a *replica* is one device that holds a copy of the model; `WorkerContext` says which replicas a process drives.
 """
 
-from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_each_once
+from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_evaluation_coverage
 from workloads.api.deviations import Deviation, DeviationCode
-from workloads.api.epochs import Epochs, steps_of
-from workloads.api.exchange import Channel, Exchange, count_update, tail_size
+from workloads.api.epochs import EpochSchedule, num_steps
+from workloads.api.exchange import ParameterServerTransport, ParameterServerClient, record_update, metadata_size
 from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,
@@ -17,17 +17,17 @@ from workloads.api.options import (
     kind_of,
     nearest,
     not_allowed,
-    of_sets,
+    hyperparameter_fields,
     option,
     option_keys,
-    options_as,
-    untyped,
+    build_options,
+    default_values,
 )
 from workloads.api.rounds import round_called
 from workloads.api.rules import Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
-from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats, check_finite
+from workloads.api.trainer import NonFiniteLossError, GradientAllReduceInfo, Trainer, TrainStats, check_finite
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.worker_context import WorkerContext

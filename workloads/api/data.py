@@ -59,12 +59,12 @@ class Batch:
     """Padded to one of `Workload.shapes()`; padding carries weight 0."""
     weight: float
     """Sum of the loss weights of this replica's samples."""
-    weight_global: float
-    """The same over all replicas: loss = sum of terms / weight_global, so uneven last batches stay exact."""
-    samples_global: int
+    global_weight_sum: float
+    """The same over all replicas: loss = sum of terms / global_weight_sum, so uneven last batches stay exact."""
+    global_samples: int
     """Samples of this step over all replicas, without padding."""
-    counts_global: Mapping[str, int] = field(default_factory=dict)
-    """The same in the workload's `further_units`: tokens, …"""
+    global_counts: Mapping[str, int] = field(default_factory=dict)
+    """The same in the workload's `extra_throughput_units`: tokens, …"""
 
 
 class Data(Protocol):
@@ -83,7 +83,7 @@ class Data(Protocol):
         ...
 
 
-def check_each_once(numbers: Array, count: int, what: str) -> None:
+def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
     """Raise ValueError unless the results of an evaluation are of the samples 0 … `count` - 1, each once, in any order."""
     import numpy as np
 

@@ -18,10 +18,10 @@ from workloads.api.values import Json
 SETTING_NAMES: Mapping[str, str] = {
     "dataset": "data set",
     "seed_source": "seed from",
-    "batch_size_global": "global batch",
+    "global_batch_size": "global batch",
     "repeated_share": "repeated share of an epoch",
     "left_out_share": "left-out share of an epoch",
-    "warm_up_samples": "samples of warm-up",
+    "warmup_samples": "samples of warm-up",
     "first_decay_samples": "those before the first decay",
     "run_samples": "those of the run",
 }

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 
 
-def steps_of(samples: int, batch_size_global: int) -> int:
-    """Steps that take `samples` in batches of `batch_size_global`; the last may be partial."""
-    return math.ceil(samples / batch_size_global)
+def num_steps(samples: int, global_batch_size: int) -> int:
+    """Steps that take `samples` in batches of `global_batch_size`; the last may be partial."""
+    return math.ceil(samples / global_batch_size)
 
 
-class Epochs:
+class EpochSchedule:
     """Counts from 0. The steps of an epoch are asked for once, when they are first needed."""
 
     def __init__(self, steps_in_epoch: Callable[[int], int]) -> None:
@@ -28,7 +28,7 @@ class Epochs:
             self._starts.append(self._starts[-1] + steps)
         return self._starts[epoch]
 
-    def of_step(self, step: int) -> int:
+    def epoch_of(self, step: int) -> int:
         """The epoch that a step belongs to."""
         while self._starts[-1] <= step:
             self.start(len(self._starts))

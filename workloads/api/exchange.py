@@ -19,7 +19,7 @@ from typing import Protocol
 from workloads.api.values import Array
 
 
-class Channel(Protocol):
+class ParameterServerTransport(Protocol):
     """What a framework gives: the way of one worker to the server."""
 
     def pull(self) -> Array:
@@ -31,21 +31,21 @@ class Channel(Protocol):
         ...
 
 
-def tail_size(workers: int) -> int:
+def metadata_size(workers: int) -> int:
     """Numbers of a tail."""
     return 1 + workers
 
 
-def count_update(counts: Array, tail: Array) -> None:
+def record_update(counts: Array, tail: Array) -> None:
     """The server's side: note in the weights' tail that the gradients with `tail` have been applied. Changes `counts`."""
     counts[0] += 1
     counts[1 + int(tail[1])] = counts[0]
 
 
-class Exchange:
+class ParameterServerClient:
     """One worker's view of the server."""
 
-    def __init__(self, channel: Channel, worker: int, workers: int, learning_rate: Callable[[int], float]) -> None:
+    def __init__(self, channel: ParameterServerTransport, worker: int, workers: int, learning_rate: Callable[[int], float]) -> None:
         """`learning_rate`: of step 0, 1, …; a step is as many updates as there are workers."""
         self.worker, self.workers = worker, workers
         self._channel, self._learning_rate = channel, learning_rate
@@ -68,7 +68,7 @@ class Exchange:
         """Send the gradients that the model holds, at the rate of the step that the pulled weights are in."""
         import numpy as np
 
-        tail = np.zeros(tail_size(self.workers), np.float32)
+        tail = np.zeros(metadata_size(self.workers), np.float32)
         tail[:2] = self._learning_rate(self.version // self.workers), self.worker
         self._channel.push(tail)
         self._pending = True

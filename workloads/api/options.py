@@ -74,7 +74,7 @@ class WorkloadOptions:
     max_epochs: int = hyperparameter("give up after so many epochs", minimum=1)
 
 
-def options_as(kind: type[Kind], settings: Settings) -> Kind:
+def build_options(kind: type[Kind], settings: Settings) -> Kind:
     """The hyperparameters and options of a run that `kind`, a dataclass of some of them, has; defaults where there is none."""
     known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
     values = {**settings.options, **settings.hyperparameters}
@@ -87,14 +87,14 @@ def option_keys(kind: Any) -> dict[str, Field[Any]]:
     return {item.metadata.get("key") or f"workload.{item.name}": item for item in typed}
 
 
-def of_sets(kind: Any) -> dict[str, Field[Any]]:
+def hyperparameter_fields(kind: Any) -> dict[str, Field[Any]]:
     """Name to field of the hyperparameters among a workload's `Options`: what its sets give."""
     return {item.name: item for item in fields(kind) if item.metadata.get("of_set")}
 
 
-def untyped(kind: Any) -> dict[str, Json]:
+def default_values(kind: Any) -> dict[str, Json]:
     """Name of each field of `Options` to what it is where nothing is typed; None: what the set says."""
-    return {**vars(kind()), **dict.fromkeys(of_sets(kind))}
+    return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}

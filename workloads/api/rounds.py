@@ -2,7 +2,7 @@
 
     setup_is_timed: false
     first_epoch: 1
-    bleu_point: 0.01
+    bleu_scale: 0.01
     ruleset: 4.1.0
     phrases: {settings: "v4.1, Hyperparameters"}    # {settings} in a source; {round} is the round's name
     rows: [every, {precision: {one_of: [fp32, bf16]}, source: "{round}, Numerical formats"}]
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from workloads.api.workload import Workload
 
 Kinds = Mapping[str, type | tuple[type, ...]]
-_FIGURES: Kinds = {"setup_is_timed": bool, "first_epoch": int, "bleu_point": (int, float), "ruleset": str}
+_FIGURES: Kinds = {"setup_is_timed": bool, "first_epoch": int, "bleu_scale": (int, float), "ruleset": str}
 _OF_FILE: Kinds = {**_FIGURES, "phrases": dict, "rows": list, "workloads": dict}
 _OF_WORKLOAD: Kinds = {
-    "rows": list, "sets": dict, "not_built": str,
-    **dict.fromkeys(("sets_of_frameworks", "listed_optimizers", "evaluations"), dict),
+    "rows": list, "sets": dict, "unsupported_reason": str,
+    **dict.fromkeys(("default_set_by_framework", "listed_optimizers", "evaluations"), dict),
 }  # fmt: skip
 _PROFILES = ("reference", "synthetic")
-CIRCUMSTANCES = (
+RULE_INPUTS = (
     "seed_source", "cache_clear", "repeated_share", "left_out_share",
-    "warm_up_samples", "first_decay_samples", "run_samples",
+    "warmup_samples", "first_decay_samples", "run_samples",
 )  # fmt: skip
 """What rows may name beside settings and options: see `Workload.deviations`."""
 
@@ -163,7 +163,7 @@ def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Wor
         source = row["source"].format(**phrases)
     except (LookupError, ValueError) as error:
         raise ValueError(f"{where}: source: {{{error}}}: no such phrase; allowed: {', '.join(phrases)}") from None
-    known = {*(item.name for kind in (Settings, workload.Options) for item in fields(kind)), *CIRCUMSTANCES}
+    known = {*(item.name for kind in (Settings, workload.Options) for item in fields(kind)), *RULE_INPUTS}
     conditions = row.get("when", {})
     for name in [*conditions, *(name for key in row if key not in ("source", "when") for name in str(key).split())]:
         if name not in known:

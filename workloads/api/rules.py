@@ -123,13 +123,13 @@ def power_of_two(of: float) -> Allowed:
 def per_batch(rate: float, batch: int) -> Allowed:
     """What a reference computes from the global batch, but for rounding: `rate` for every `batch` samples."""
     text = f"{shown(rate)} · global batch / {batch}"
-    return Allowed(text, lambda value, values: _is_close(value, rate * values["batch_size_global"] / batch))
+    return Allowed(text, lambda value, values: _is_close(value, rate * values["global_batch_size"] / batch))
 
 
 def per_device(of: float) -> Allowed:
     """`of` for every sample that a device has in a step, but for rounding."""
     text = f"{shown(of)} · global batch / devices"
-    return Allowed(text, lambda value, values: _is_close(value, of * values["batch_size_global"] / values["devices"]))
+    return Allowed(text, lambda value, values: _is_close(value, of * values["global_batch_size"] / values["devices"]))
 
 
 LESS_HALVINGS = Allowed("1 - 2^-k, k ≥ 0", lambda value, values: 0 <= value < 1 and _is_whole(math.log2(1 - value)))
@@ -229,7 +229,7 @@ class Round:
     """Whether the clock starts before the model is built, or after up to 20 minutes of set-up."""
     first_epoch: int
     """Number of the first epoch in logs."""
-    bleu_point: float
+    bleu_scale: float
     """What a point of BLEU is in targets and logs: 24 points are 24.0, or 0.24."""
     ruleset: str
     """Of mlperf-logging, by which logs are checked: `0.7.0`; empty: it has none, and the suite has a rule file of its own."""
@@ -237,12 +237,12 @@ class Round:
     """Its closed rules; none: the round does not have the workload, and every run is open."""
     sets: Mapping[str, str] = field(default_factory=dict)
     """Profile to its hyperparameter set."""
-    sets_of_frameworks: Mapping[str, str] = field(default_factory=dict)
+    default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
     """Framework to its set of `profile=reference`, where that is another one."""
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Optimizer to the frameworks for which the round lists an implementation; others must be shown to be equivalent, which
     packages say. Empty: the round has no such list."""
-    not_built: str = ""
+    unsupported_reason: str = ""
     """What of the round's reference the workload does not compute: every run under it is open for this reason."""
     evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """When the round asks for evaluations, by the unit in which it counts; empty: as the hyperparameter set says."""
@@ -250,7 +250,7 @@ class Round:
     @property
     def figures(self) -> dict[str, Json]:
         """What a run and its log need of it: by these a worker makes it anew."""
-        rules = ("rows", "sets", "sets_of_frameworks", "listed_optimizers", "not_built")
+        rules = ("rows", "sets", "default_set_by_framework", "listed_optimizers", "unsupported_reason")
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in rules}
 
     @property
@@ -279,8 +279,8 @@ class Round:
             return demo
         if profile not in ("reference", "synthetic"):
             raise ValueError(f"profile={profile}: {workload} has reference, demo, synthetic")
-        of_frameworks = self.sets_of_frameworks if profile == "reference" else {}
-        return Defaults(self.dataset, self.sets[profile], model, self.targets, sets_of_frameworks=of_frameworks)
+        of_frameworks = self.default_set_by_framework if profile == "reference" else {}
+        return Defaults(self.dataset, self.sets[profile], model, self.targets, default_set_by_framework=of_frameworks)
 
 
 def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[Deviation]:

@@ -7,7 +7,7 @@
     lr_scaling: {value: none, source: "presumed: tuned for this batch"}
     weight_decay: {source: "published: …"}                      # the other set's value, with a source of its own
 
-Keys are the hyperparameters of the workload's `Options`, `batch_size_global` and `lr_scaling`. `based_on_source` is the source
+Keys are the hyperparameters of the workload's `Options`, `global_batch_size` and `lr_scaling`. `based_on_source` is the source
 of all that the other set gives, where that is not the other's.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.api.options import check_value, hyperparameter, kind_of, nearest, of_sets
+from workloads.api.options import check_value, hyperparameter, kind_of, nearest, hyperparameter_fields
 from workloads.api.values import Json
 from workloads.api.yaml_files import as_number, read_yaml
 
@@ -60,15 +60,15 @@ class HyperparameterSet(dict[str, Hyperparameter]):
 
     @property
     def plain(self) -> dict[str, Json]:
-        """Name to value, without what is a setting of the run: `batch_size_global`, `lr_scaling`."""
-        return {name: item.value for name, item in self.items() if name not in of_sets(_EverySet)}
+        """Name to value, without what is a setting of the run: `global_batch_size`, `lr_scaling`."""
+        return {name: item.value for name, item in self.items() if name not in hyperparameter_fields(_EverySet)}
 
 
 @dataclass(frozen=True)
 class _EverySet:
     """What a set of any workload gives."""
 
-    batch_size_global: int = hyperparameter("global batch size", minimum=1)
+    global_batch_size: int = hyperparameter("global batch size", minimum=1)
     lr_scaling: str = hyperparameter("learning rate with another batch", choices=("none", "linear", "sqrt"))
 
 
@@ -79,7 +79,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         """`given`: sets that are not files."""
         self._given, self._files, self._reading = given, dict[str, tuple[Path, bool]](), list[str]()
         self._read_before: dict[str, HyperparameterSet] = {}
-        self._fields = of_sets(_EverySet) | of_sets(options)
+        self._fields = hyperparameter_fields(_EverySet) | hyperparameter_fields(options)
         for folder in folders():
             for path in sorted((folder / "hyperparameters" / workload).glob("*.yaml")):
                 if path.stem in self:

@@ -20,7 +20,7 @@ def setting(
     typed: str = "",
     logged: bool = True,
     row: bool = True,
-    of_size: bool = False,
+    scales_with_devices: bool = False,
     resume: bool = True,
     hashed: bool | None = None,
 ) -> Any:
@@ -30,10 +30,10 @@ def setting(
         unless it decides on another, and packages type it again.
     logged: it stands in the log's `suite_run`.
     row: runs that differ in it are other experiments (suite.results.identity).
-    of_size: it follows from the number of devices, and may differ in a speedup.
+    scales_with_devices: it follows from the number of devices, and may differ in a speedup.
     resume: a resumed sweep must agree on it.
     """
-    metadata = {"typed": typed, "logged": logged, "row": row, "of_size": of_size, "resume": resume}
+    metadata = {"typed": typed, "logged": logged, "row": row, "scales_with_devices": scales_with_devices, "resume": resume}
     if isinstance(default, dict):
         return field(default_factory=dict, hash=hashed, metadata=metadata)
     return field(default=default, hash=hashed, metadata=metadata)
@@ -63,12 +63,12 @@ class Defaults:
     """Which of several networks a workload computes, in words that tables show; empty where there is one."""
     stop: str = "steps:50"
     """What `stop=auto` means for a run that goes to no target."""
-    sets_of_frameworks: Mapping[str, str] = field(default_factory=dict)
+    default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
     """Framework to its set, where that is another one: rounds list optimizers for some frameworks alone."""
 
     def set_for(self, framework: str) -> str:
         """The hyperparameter set of a run in a framework."""
-        return self.sets_of_frameworks.get(framework, self.hyperparameter_set)
+        return self.default_set_by_framework.get(framework, self.hyperparameter_set)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,15 +81,15 @@ class LoggedSettings:
     framework: str = setting("", typed="framework")
     device: str = setting("", typed="device")
     """`cpu` or `cuda`."""
-    devices: int | None = setting(None, typed="gpus", of_size=True)
+    devices: int | None = setting(None, typed="gpus", scales_with_devices=True)
     """Devices over all nodes."""
-    nodes: int | None = setting(None, typed="nodes", of_size=True)
+    nodes: int | None = setting(None, typed="nodes", scales_with_devices=True)
     cores_per_device: int | None = setting(None)
     threads_per_device: str = setting("auto", typed="cpu.threads_per_device")
     """A number; `auto`: one thread for each core, and fewer in a demo whose cores others use (`suite_condition` tells)."""
     batch_rule: str = setting("", typed="batch")
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
-    batch_size_global: int | None = setting(None, of_size=True)
+    global_batch_size: int | None = setting(None, scales_with_devices=True)
     """In the workload's `batch_unit`."""
     lr_scaling: str = setting("", typed="lr_scaling")
     """`none`, `linear`, `sqrt`, or `set` (as the hyperparameter set says)."""
@@ -99,9 +99,9 @@ class LoggedSettings:
     """`no_p2p`: GPUs were told to exchange data by way of the host, `network`: over the network's protocol alone; topology.json
     says what links there are."""
     linear: str = setting("", typed="framework.linear")
-    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
+    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_backend_frameworks`)."""
     graphs: str = setting("", typed="framework.graphs")
-    """`on`: the full batch's step is one CUDA graph (`Workload.graph_devices`); else empty."""
+    """`on`: the full batch's step is one CUDA graph (`Workload.max_cuda_graph_devices`); else empty."""
     kernels: str = setting("", typed="framework.kernels")
     """`off`: plain forms compute what kernels of the suite's own could; else empty."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
@@ -146,7 +146,7 @@ class Settings(LoggedSettings):
         devices: int
         nodes: int
         cores_per_device: int
-        batch_size_global: int
+        global_batch_size: int
     seed: int = setting(0, logged=False, resume=False)
     oversubscribe: bool = setting(False, typed="oversubscribe", logged=False)
     data_dir: str = setting("", logged=False, resume=False)

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from workloads.api.data import ArraySpec, Batch
-from workloads.api.exchange import Exchange
+from workloads.api.exchange import ParameterServerClient
 from workloads.api.values import Array, Arrays
 from workloads.api.worker_context import WorkerContext
 from workloads.api.workload import Workload
 
 
-class Diverged(RuntimeError):
+class NonFiniteLossError(RuntimeError):
     """The loss is not a finite number; the run ends as `failed`."""
 
 
 def check_finite(loss: float, steps: int) -> None:
-    """Raise Diverged for a `loss` that is no finite number within `steps` steps of a stretch."""
+    """Raise NonFiniteLossError for a `loss` that is no finite number within `steps` steps of a stretch."""
     if not math.isfinite(loss):
-        raise Diverged(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
+        raise NonFiniteLossError(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TrainStats:
 
 
 @dataclass(frozen=True)
-class GradientTraffic:
+class GradientAllReduceInfo:
     """What the all-reduce of a step moves: the gradients of one device."""
 
     size_bytes: float
@@ -55,7 +55,7 @@ class Trainer(ABC):
 
     timed_by: ClassVar[str] = "device events"
     """What takes the times that `marked` gives, for the log."""
-    exchange: Exchange | None = None
+    exchange: ParameterServerClient | None = None
     """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
@@ -76,12 +76,12 @@ class Trainer(ABC):
         return self.workload.dummy_batch(specs)
 
     @abstractmethod
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """Build the model, load the weights, compile; warm up on dummy batches and leave no trace of that."""
 
     @abstractmethod
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item; items are consumed in order. Raises Diverged."""
+        """One optimizer step per item; items are consumed in order. Raises NonFiniteLossError."""
 
     @abstractmethod
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
@@ -91,7 +91,7 @@ class Trainer(ABC):
         """Loss and gradients of each item, summed over replicas as in training, but no update (`mode=forward_backward`)."""
         raise ValueError(f"mode=forward_backward: {type(self).__name__} does not offer it; type mode=train or forward")
 
-    def gradient_traffic(self) -> GradientTraffic | None:
+    def gradient_all_reduce_info(self) -> GradientAllReduceInfo | None:
         """What a step's sum over devices moves, also where there is one device; known after `setup`. None: it does not tell."""
         return None
 

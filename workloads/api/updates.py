@@ -16,7 +16,7 @@ class ParameterRule:
     """Weight decay: decay · w is added to the gradient (L2, coupled)."""
     adapt: bool = False
     """LARS: whether the trust ratio applies; False where the parameter is excluded, and under every other optimizer."""
-    rate_multiple: float = 1.0
+    lr_multiplier: float = 1.0
     """The parameter's learning rate over the scheduled one (detectors: 2 for biases)."""
     frozen: bool = False
     """Never updated: no gradient, no optimizer state, no part of the all-reduce."""

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, final
 from workloads.api import rounds
 from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.deviations import Deviation, DeviationCode
-from workloads.api.epochs import Epochs, steps_of
-from workloads.api.options import NOT_OPTIONS, of_sets, options_as
+from workloads.api.epochs import EpochSchedule, num_steps
+from workloads.api.options import NOT_OPTIONS, hyperparameter_fields, build_options
 from workloads.api.rules import Round, deviations
 from workloads.api.sets import Hyperparameter, SetFiles
 from workloads.api.settings import Defaults, Settings
@@ -25,14 +25,14 @@ class Workload(ABC):
     """Data, schedules, targets, metrics and log keys of a benchmark."""
 
     name: ClassVar[str]
-    log_name: ClassVar[str]
+    mlperf_name: ClassVar[str]
     """`submission_benchmark` in the log."""
     sample_unit: ClassVar[str]
     """What `samples_per_second` counts: images, sentence pairs, …"""
-    further_units: ClassVar[tuple[str, ...]] = ()
-    """Units in which throughput is given too; each training batch has them in `counts_global`: `tokens`, …"""
+    extra_throughput_units: ClassVar[tuple[str, ...]] = ()
+    """Units in which throughput is given too; each training batch has them in `global_counts`: `tokens`, …"""
     batch_unit: ClassVar[str] = "samples"
-    """What `batch_size_global` counts: `samples`, or `tokens`."""
+    """What `global_batch_size` counts: `samples`, or `tokens`."""
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers; others say it themselves (`Framework.precisions`)."""
@@ -41,17 +41,17 @@ class Workload(ABC):
     of v0.7 are in fp16: it has fp32's range, so no loss is scaled and no step skipped."""
     fp16_scaling: ClassVar[LossScaling] = LossScaling("static", start=128.0)
     """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
-    linear_choice: ClassVar[tuple[str, ...]] = ()
+    linear_backend_frameworks: ClassVar[tuple[str, ...]] = ()
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
-    graph_devices: ClassVar[float] = 0
+    max_cuda_graph_devices: ClassVar[float] = 0
     """On how many devices PyTorch's trainer can launch a training step as one CUDA graph."""
     reference_model: ClassVar[Mapping[str, Json]] = {}
     """What rows of rounds call `reference_model`."""
-    stated_differences: ClassVar[tuple[str, ...]] = ()
+    known_deviations: ClassVar[tuple[str, ...]] = ()
     """What closed runs compute otherwise than the reference in every setting: packages and verdicts state it."""
-    keys_of_lengths: ClassVar[frozenset[str]] = frozenset()
+    length_dependent_log_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys of the log that follow from how long the training samples are, which their published counts do not tell."""
-    official_runs: ClassVar[int] = 0
+    runs_required: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: int = 0
     """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
@@ -70,14 +70,14 @@ class Workload(ABC):
         self.facts = facts
         self.options: Any = self.options_of(settings)
         """`Options` with the run's values."""
-        self.epochs = Epochs(self.steps_in_epoch)
+        self.epochs = EpochSchedule(self.steps_in_epoch)
 
     # -- before a run exists: what the controller asks ------------------------------------------------------------
 
     @classmethod
     def options_of(cls, settings: Settings) -> Any:
         """The settings' hyperparameters and options as `Options`."""
-        return options_as(cls.Options, settings)
+        return build_options(cls.Options, settings)
 
     @final
     @classmethod
@@ -121,7 +121,7 @@ class Workload(ABC):
 
     @classmethod
     def hyperparameter_sets(cls) -> Mapping[str, Mapping[str, Hyperparameter]]:
-        """Sets that are no files; each holds at least `batch_size_global`, `learning_rate` and `lr_scaling`, and `max_epochs`
+        """Sets that are no files; each holds at least `global_batch_size`, `learning_rate` and `lr_scaling`, and `max_epochs`
         where there are targets. By default there are none."""
         return {}
 
@@ -133,7 +133,7 @@ class Workload(ABC):
 
     @classmethod
     @abstractmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """Counts from the manifest below `settings.data_dir`, or the published ones under `profile=synthetic`.
 
         Raises ValueError that names what is missing and what to type.
@@ -149,38 +149,38 @@ class Workload(ABC):
 
     @final
     @classmethod
-    def deviations(cls, settings: Settings, **circumstances: Json) -> list[Deviation]:
+    def deviations(cls, settings: Settings, **rule_inputs: Json) -> list[Deviation]:
         """Return the reasons why a run with these settings is in the open division, by the rules of its round alone.
 
         Args:
             settings: Settings of the run.
-            circumstances: Further values that rules ask for: `seed_source`, `cache_clear`, and those that the method
-                `circumstances` returns. If any are given, only these are checked.
+            rule_inputs: Further values that rules ask for: `seed_source`, `cache_clear`, and those that the method
+                `rule_inputs` returns. If any are given, only these are checked.
         """
         closed = rounds.round_of(cls, settings.rules)
         if closed is None or not closed.rows:
             missing = Deviation(DeviationCode.NO_RULES, "rules", settings.rules, detail=cls.name)
-            return [] if circumstances else [missing]
-        values = {**cls.decisive(settings), **circumstances}
-        by_rules = deviations(closed.rows, values, circumstances or values)
-        if circumstances:
+            return [] if rule_inputs else [missing]
+        values = {**cls.effective_settings(settings), **rule_inputs}
+        by_rules = deviations(closed.rows, values, rule_inputs or values)
+        if rule_inputs:
             return by_rules
         found = []
         if rounds.is_own(settings.rules):
             found.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
         if cls.named_sets().is_own(settings.hyperparameter_set):
             found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
-        if closed.not_built:
-            found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.not_built))
+        if closed.unsupported_reason:
+            found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
         return [*found, *by_rules]
 
     @classmethod
-    def decisive(cls, settings: Settings) -> dict[str, Json]:
+    def effective_settings(cls, settings: Settings) -> dict[str, Json]:
         """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
         split = ("hyperparameters", "hyperparameter_sources", "options", "round")
         of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
         acting = vars(cls.options_of(settings))
-        of_set = {**{name: acting[name] for name in of_sets(cls.Options)}, **settings.hyperparameters}
+        of_set = {**{name: acting[name] for name in hyperparameter_fields(cls.Options)}, **settings.hyperparameters}
         elsewhere = {*of_run, *of_set, *NOT_OPTIONS}
         return {**of_run, **of_set, **{name: value for name, value in acting.items() if name not in elsewhere}}
 
@@ -199,7 +199,7 @@ class Workload(ABC):
     @property
     def steps_per_epoch(self) -> int:
         """Steps of one epoch where all have the same number; the last partial batch is kept."""
-        return steps_of(self.samples_per_epoch, self.settings.batch_size_global)
+        return num_steps(self.samples_per_epoch, self.settings.global_batch_size)
 
     @property
     def repeated_samples_per_epoch(self) -> int:
@@ -230,16 +230,16 @@ class Workload(ABC):
         return -(-samples * 10**6 // self.facts.train_samples) / 10**6 if samples else 0.0
 
     @final
-    def circumstances(self) -> dict[str, Json]:
+    def rule_inputs(self) -> dict[str, Json]:
         """What rules ask of a run that follows from its settings and the data's counts together, by the names of their rows.
 
         The last three are in `batch_unit`; null where there is no such end.
         """
-        batch, decay, most = self.settings.batch_size_global, self.first_decay_step, self.settings.max_epochs
+        batch, decay, most = self.settings.global_batch_size, self.first_decay_step, self.settings.max_epochs
         return {
             "repeated_share": self.repeated_share,
             "left_out_share": self.left_out_share,
-            "warm_up_samples": self.warm_up_steps * batch,
+            "warmup_samples": self.warmup_steps * batch,
             "first_decay_samples": None if decay is None else decay * batch,
             "run_samples": None if most is None else most * self.steps_per_epoch * batch,
         }
@@ -253,7 +253,7 @@ class Workload(ABC):
         """Learning rate of step 0, 1, …"""
 
     @property
-    def warm_up_steps(self) -> int:
+    def warmup_steps(self) -> int:
         """Steps after which the warm-up has reached the peak rate. Default: there is none."""
         return 0
 
@@ -341,7 +341,7 @@ class Workload(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} scores nothing")
 
-    def figures_of_steps(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
+    def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
         """Key of the log to what it holds of a run whose steps were timed one by one, in place of their statistics.
 
         `seconds` of the steps after `timing.warmup_steps`, in order; `how` they were taken. Empty: the statistics. Only where
@@ -357,11 +357,11 @@ class Workload(ABC):
         """Key of `log_keys` to what the rules want beside its value."""
         return {}
 
-    def measured_by(self) -> Mapping[str, Json]:
+    def metric_signatures(self) -> Mapping[str, Json]:
         """Metric to how it is measured, where its name does not say that; stands in the log's `suite_run`."""
         return {}
 
-    def logged_quality(self, scores: Mapping[str, float]) -> Json:
+    def eval_accuracy_value(self, scores: Mapping[str, float]) -> Json:
         """The value of `eval_accuracy`: a number where there is one target, else a flat object of the metrics with targets
         (all metrics where none has one)."""
         names = [name for name in self.settings.targets if name in scores] or list(scores)

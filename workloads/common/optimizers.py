@@ -1,7 +1,7 @@
 """Optimizers, clipping and loss scaling, one tensor at a time, in NumPy: what every framework must compute.
 
 Trainers implement the same arithmetic with their own operators; tests hold them against these functions in float64. Rates are
-those of the parameter: the scheduled one times `ParameterRule.rate_multiple`. Weight decay is coupled: decay · w is added to
+those of the parameter: the scheduled one times `ParameterRule.lr_multiplier`. Weight decay is coupled: decay · w is added to
 the gradient before anything else but clipping, which sees the bare gradients.
 """
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 
-def warm_up(step: int, steps: int, base: float) -> float | None:
+def warmup(step: int, steps: int, base: float) -> float | None:
     """Linear from 0 (step 0) towards `base` (reached at step `steps`); None after the warm-up."""
     return base * step / steps if step < steps else None
 
@@ -26,7 +26,7 @@ def exponential_warm_up(step: int, steps: int, base: float, start: float) -> flo
 
 def inverse_root(step: int, steps: int, base: float) -> float:
     """Linear from 0 (step 0) to `base` (step `steps`), then base · √(steps / step). No warm-up: `base` until step 1."""
-    warming = warm_up(step, steps, base)
+    warming = warmup(step, steps, base)
     return base * math.sqrt(max(steps, 1) / max(step, 1)) if warming is None else warming
 
 

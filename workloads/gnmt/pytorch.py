@@ -253,7 +253,7 @@ class GNMTTrainer(ModelTrainer):
 
     def loss(self, batch: Batch) -> Tensor:
         """This replica's part: sum over tokens of the smoothed cross-entropy, over the sentences of the global batch."""
-        return self._entropy(batch, self.called, self.workload.options.label_smoothing) / batch.weight_global
+        return self._entropy(batch, self.called, self.workload.options.label_smoothing) / batch.global_weight_sum
 
     def _entropy(self, batch: Batch, model: Any, smoothing: float) -> Tensor:
         source, lengths, target, label = (self.ids(batch, name) for name in PAIR)

@@ -60,6 +60,6 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     if sizes.get("hidden", 8) % 8:
         given = sizes["hidden"]
         raise ValueError(f"workload.hidden={given}: not a multiple of 8; type workload.hidden={given // 8 * 8 + 8}")
-    target = {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU}
+    target = {"bleu": of_round.bleu_scale * DEMO_TARGET_BLEU}
     demo = Defaults("translation-demo", "demo", {**DEMO_MODEL, **sizes}, target)
     return of_round.defaults("gnmt", profile, {**REFERENCE_MODEL, **sizes}, demo)

@@ -29,11 +29,11 @@ class GNMT(TranslationWorkload):
     """Recurrent translation."""
 
     name = "gnmt"
-    log_name = "gnmt"
+    mlperf_name = "gnmt"
     bleu_digits = 2
     """As `sacrebleu --score-only` prints it (reference inference.py)."""
     reference_model = REFERENCE_MODEL
-    keys_of_lengths = TranslationWorkload.keys_of_lengths | {
+    length_dependent_log_keys = TranslationWorkload.length_dependent_log_keys | {
         f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
     }
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
@@ -84,7 +84,7 @@ class GNMT(TranslationWorkload):
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
 
     @property
-    def warm_up_steps(self) -> int:
+    def warmup_steps(self) -> int:
         """One fewer than the set says: the first update is at position 1."""
         return max(self.options.warmup_steps - 1, 0)
 

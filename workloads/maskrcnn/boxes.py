@@ -54,10 +54,10 @@ def encode(
     """Deltas (…, 4) that turn `references` (…, 4) into `boxes` (…, 4)."""
     xp = functions(boxes)
     factors = xp.asarray(weights, boxes.dtype)
-    size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
-    middle, of_middle = boxes[..., :2] + size / 2, references[..., :2] + of_size / 2
-    moves = (middle - of_middle) / of_size
-    deltas: Boxes[Floating] = xp.concatenate([moves, xp.log(size / of_size)], axis=-1) * factors
+    size, scales_with_devices = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
+    middle, of_middle = boxes[..., :2] + size / 2, references[..., :2] + scales_with_devices / 2
+    moves = (middle - of_middle) / scales_with_devices
+    deltas: Boxes[Floating] = xp.concatenate([moves, xp.log(size / scales_with_devices)], axis=-1) * factors
     return deltas
 
 
@@ -70,11 +70,11 @@ def decode(
     """
     xp = functions(deltas)
     factors = xp.asarray(weights, deltas.dtype)
-    of_size = references[..., 2:] - references[..., :2] + 1
+    scales_with_devices = references[..., 2:] - references[..., :2] + 1
     scaled = xp.nan_to_num(deltas, nan=0.0, posinf=_LARGE, neginf=-_LARGE) / factors
-    middle = references[..., :2] + of_size / 2 + scaled[..., :2] * of_size
+    middle = references[..., :2] + scales_with_devices / 2 + scaled[..., :2] * scales_with_devices
     most = xp.asarray(MAX_SIZE_DELTA, deltas.dtype)
-    half = xp.exp(xp.minimum(scaled[..., 2:], most)) * of_size / 2
+    half = xp.exp(xp.minimum(scaled[..., 2:], most)) * scales_with_devices / 2
     boxes: Boxes[Floating] = xp.concatenate([middle - half, middle + half - 1], axis=-1)
     return boxes
 

@@ -228,7 +228,7 @@ def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
     all."""
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
-    return ParameterRule(rate_multiple=BIAS_RATE) if name.endswith(".bias") else ParameterRule(decay)
+    return ParameterRule(lr_multiplier=BIAS_RATE) if name.endswith(".bias") else ParameterRule(decay)
 
 
 def _is_frozen(name: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Arrays, Batch, check_each_once
+from workloads.api import Arrays, Batch, check_evaluation_coverage
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
 from workloads.common.coco.masks import read_run_lengths, split_bytes
@@ -52,7 +52,7 @@ def measure(batch: Batch, outputs: Arrays) -> Arrays:
 
 def score(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
     """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
-    check_each_once(detected["seen"], images, "images")
+    check_evaluation_coverage(detected["seen"], images, "images")
     index = evaluation_index(folder, manifests.read(folder), folder)
     truth, rows = judged(folder, index.label, detected)
     sizes = np.stack([index.height[detected["number"]], index.width[detected["number"]]], axis=1)

@@ -40,7 +40,7 @@ class MaskRCNN(DetectionWorkload):
     """Object detection, heavy."""
 
     name = "maskrcnn"
-    log_name = "maskrcnn"
+    mlperf_name = "maskrcnn"
     precisions = {
         "pytorch": ("fp32", "tf32", "bf16", "fp16"),
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
@@ -48,7 +48,7 @@ class MaskRCNN(DetectionWorkload):
     }
     fp16_scaling = LossScaling("dynamic", start=2.0**16, growth_interval=2_000)
     """The reference's, by apex AMP: a step that overflows is skipped."""
-    linear_choice = ("pytorch",)
+    linear_backend_frameworks = ("pytorch",)
     reference_model = REFERENCE_MODEL
     measure_threads = 2
     Options = MaskRCNNOptions
@@ -76,9 +76,9 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def counts(cls, settings: Settings) -> Facts:
-        from workloads.maskrcnn.input.facts import read_facts
+        from workloads.maskrcnn.input.facts import load_dataset_info
 
-        return read_facts(settings)
+        return load_dataset_info(settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -95,7 +95,7 @@ class MaskRCNN(DetectionWorkload):
     def steps_per_epoch(self) -> int:
         """Each device fills batches of one orientation from its own part of the images."""
         orientations = sum(self.facts.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes)
-        batch, devices = self.settings.batch_size_global, self.settings.devices
+        batch, devices = self.settings.global_batch_size, self.settings.devices
         return stream_steps(self.facts.train_samples, batch, devices, max(orientations, 1))
 
     # -- schedule -------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def decay_steps(self) -> list[int]:
-        batch = self.settings.batch_size_global
+        batch = self.settings.global_batch_size
         return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.options.decay_boundaries]
 
     def evaluation_steps(self) -> Iterator[int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Settings, WorkerContext, options_as
+from workloads.api import Array, Batch, Facts, Settings, WorkerContext, build_options
 from workloads.common.arrays import Int32s, mapped
 from workloads.common.cores import own_cores
 from workloads.common.data.prefetch import Prefetch
@@ -58,10 +58,10 @@ class NCFData:
         self.train_item = mapped(folder / "train_item.npy", "int32", facts.train_samples)
         self.test_item = mapped(folder / "test_item.npy", "int32", self.users)
         self.samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.sharding = Sharding(self.samples_per_epoch, settings.batch_size_global, worker)
+        self.sharding = Sharding(self.samples_per_epoch, settings.global_batch_size, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         self.users_per_batch = evaluation_users_per_batch(settings, self.users, worker.num_replicas)
-        self.threads = options_as(NCFOptions, settings).data_threads or _threads(settings.device, worker)
+        self.threads = build_options(NCFOptions, settings).data_threads or _threads(settings.device, worker)
         self.device_draws = device_draws(settings)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[Int32s, Int32s]] | None = None
@@ -97,14 +97,14 @@ class NCFData:
         real, total = len(positions), self.sharding.size(step)
         if self.device_draws:
             arrays = drawn_by_device(order, positions, training_key(self.seed, epoch))
-            return Batch(arrays=arrays, weight=float(real), weight_global=float(total), samples_global=total)
+            return Batch(arrays=arrays, weight=float(real), global_weight_sum=float(total), global_samples=total)
         arrays = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
         arrays |= {name: np.zeros(padded, np.float32) for name in ("label", "weight")}
         arrays["weight"][:real] = 1
         key = training_key(self.seed, epoch)
         chunk = partial(self._fill, key, order, positions, arrays)
         run_parallel([partial(chunk, thread) for thread in range(self.threads)])
-        return Batch(arrays=arrays, weight=float(real), weight_global=float(total), samples_global=total)
+        return Batch(arrays=arrays, weight=float(real), global_weight_sum=float(total), global_samples=total)
 
     def _fill(
         self, key: np.uint64, order: Permutation, positions: range, arrays: dict[str, Array], thread: int
@@ -184,7 +184,7 @@ class NCFData:
 
 def device_draws(settings: Settings) -> bool:
     """Whether the trainer makes the training samples. Raises ValueError where that was typed and cannot be."""
-    typed = options_as(NCFOptions, settings).device_draws
+    typed = build_options(NCFOptions, settings).device_draws
     can = (settings.framework, settings.device) == ("pytorch", "cuda")
     if typed == "on" and not can:
         raise ValueError(
@@ -211,7 +211,7 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
-    typed = options_as(NCFOptions, settings).evaluation_users_per_batch
+    typed = build_options(NCFOptions, settings).evaluation_users_per_batch
     count = (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS) if typed is None else typed
     if count < 1:
         raise ValueError(f"evaluation_users_per_batch must be at least 1, not {count}")

@@ -11,7 +11,7 @@ from workloads.common.data.downloads import prepared
 from workloads.common.data.published import COUNTS
 
 
-def read_facts(data_dir: str | Path) -> Facts:
+def load_dataset_info(data_dir: str | Path) -> Facts:
     """Counts from the manifest of a prepared MovieLens data set. Raises ValueError that says what to type."""
     folder = Path(data_dir)
     manifest = prepared(folder, "ml-20m", source="FILE_OR_ZIP")

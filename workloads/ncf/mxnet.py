@@ -26,7 +26,7 @@ CPU_PIECE = 32_768
 
 
 class NeuMF(Model):
-    """Inputs: `rows` (B, 2) int32 = user and users + item; `targets` (B, 2) float32 = label and weight / weight_global."""
+    """Inputs: `rows` (B, 2) int32 = user and users + item; `targets` (B, 2) float32 = label and weight / global_weight_sum."""
 
     inputs, targets, results = ("rows",), ("targets",), ("logits",)
 
@@ -98,14 +98,14 @@ class NCFTrainer(ModelTrainer):
             user, item = np.repeat(user, item.shape[1]), item.reshape(-1)
         arrays = {"rows": np.stack([user, item + np.int32(self.workload.users)], axis=1)}
         if training:
-            weight = batch.arrays["weight"] / np.float32(batch.weight_global)
+            weight = batch.arrays["weight"] / np.float32(batch.global_weight_sum)
             arrays["targets"] = np.stack([batch.arrays["label"], weight], axis=1)
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
         """Equal parts of at most CPU_PIECE for each core; on a GPU of at most a global batch."""
         on_cpu = self.contexts[0].device_type == "cpu"
-        most = CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.batch_size_global
+        most = CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.global_batch_size
         return math.ceil(samples / math.ceil(samples / most))
 
     def divisor(self, batch: Batch) -> float:

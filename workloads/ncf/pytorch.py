@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Arrays, Batch, GradientTraffic, WorkerContext
+from workloads.api import Arrays, Batch, GradientAllReduceInfo, WorkerContext
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
@@ -71,7 +71,7 @@ class Piece:
     item: Tensor
     label: Tensor
     weight: Tensor
-    weight_global: float
+    global_weight_sum: float
 
 
 class NCFTrainer(ModelTrainer):
@@ -90,7 +90,7 @@ class NCFTrainer(ModelTrainer):
         chosen = self.settings.threads_per_device == "auto"
         threads = worker.cores_per_device if chosen else worker.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
-        self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
+        self.piece = self._piece_size() if on_cpu else self.settings.global_batch_size
         self.sums_by_table = not on_cpu and worker.world_size > 1
         """Sums over GPUs begin while other tables' gradients are added up. On cores it would take them from that."""
         self.sampler: Sampler | None = None
@@ -103,7 +103,7 @@ class NCFTrainer(ModelTrainer):
     def _piece_size(self) -> int:
         """At most CPU_PIECE; several cores get equally many pieces."""
         cores = self.side_by_side.count
-        samples = math.ceil(self.settings.batch_size_global / self.settings.devices)
+        samples = math.ceil(self.settings.global_batch_size / self.settings.devices)
         rounds = math.ceil(samples / (CPU_PIECE * cores))
         return CPU_PIECE if cores == 1 else math.ceil(samples / (rounds * cores))
 
@@ -147,17 +147,17 @@ class NCFTrainer(ModelTrainer):
         if self.sampler is None:
             assert self.workload.data is not None, "batches come from opened data"
             self.sampler = Sampler.of(self.workload.data, self.device)
-        return self.sampler(**arrays, count=-(-batch.samples_global // self.worker.num_replicas))
+        return self.sampler(**arrays, count=-(-batch.global_samples // self.worker.num_replicas))
 
     def loss(self, batch: Batch) -> Tensor:
         arrays = self.arrays(batch)
         rows = self.model.rows(arrays["user"], arrays["item"])
-        return self._loss(rows, arrays["label"], arrays["weight"], batch.weight_global)
+        return self._loss(rows, arrays["label"], arrays["weight"], batch.global_weight_sum)
 
-    def _loss(self, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor, weight_global: float) -> Tensor:
+    def _loss(self, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor, global_weight_sum: float) -> Tensor:
         """Binary cross-entropy with logits, summed over the samples' weights, over the global weight."""
         terms = F.binary_cross_entropy_with_logits(self.logits(rows), label, weight, reduction="sum")
-        return terms / weight_global
+        return terms / global_weight_sum
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class NCFTrainer(ModelTrainer):
         total = torch.zeros((), device=self.device)
         cut = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
         pieces = [
-            Piece(user.long(), item.long(), label, weight, batch.weight_global)
+            Piece(user.long(), item.long(), label, weight, batch.global_weight_sum)
             for user, item, label, weight in zip(*cut, strict=True)
         ]
         under_way: list[dist.Work] = []
@@ -190,7 +190,7 @@ class NCFTrainer(ModelTrainer):
             rows = self.model.rows(piece.user, piece.item)
         for row in rows.values():
             row.requires_grad_()
-        loss = self._loss(rows, piece.label, piece.weight, piece.weight_global)
+        loss = self._loss(rows, piece.label, piece.weight, piece.global_weight_sum)
         gradients = torch.autograd.grad(self.scaler.scaled(loss), [*rows.values(), *self.layer_parameters])
         return loss.detach(), gradients
 
@@ -232,10 +232,10 @@ class NCFTrainer(ModelTrainer):
         """It becomes 0."""
         self.gradient.zero_()
 
-    def gradient_traffic(self) -> GradientTraffic:
+    def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """The flat gradient, tables included, is summed at once, or layers and each table by themselves."""
         size = self.gradient.numel() * self.gradient.element_size()
-        return GradientTraffic(size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1)
+        return GradientAllReduceInfo(size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1)
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workloads.api import Batch, Facts, Settings, WorkerContext, steps_of
+from workloads.api import Batch, Facts, Settings, WorkerContext, num_steps
 from workloads.common.randomness import bits, integers, stream
 from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
 
@@ -16,16 +16,16 @@ SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
 class Sharding:
     """Which positions of a step each replica computes."""
 
-    def __init__(self, samples_per_epoch: int, batch_size_global: int, worker: WorkerContext) -> None:
+    def __init__(self, samples_per_epoch: int, global_batch_size: int, worker: WorkerContext) -> None:
         self.samples_per_epoch = samples_per_epoch
-        self.batch_size_global = batch_size_global
+        self.global_batch_size = global_batch_size
         self.worker = worker
-        self.steps_per_epoch = steps_of(samples_per_epoch, batch_size_global)
+        self.steps_per_epoch = num_steps(samples_per_epoch, global_batch_size)
 
     def size(self, step: int) -> int:
         """Samples of global step `step` over all replicas."""
-        first = step % self.steps_per_epoch * self.batch_size_global
-        return min(self.batch_size_global, self.samples_per_epoch - first)
+        first = step % self.steps_per_epoch * self.global_batch_size
+        return min(self.global_batch_size, self.samples_per_epoch - first)
 
     def padded(self, step: int) -> int:
         """Samples per replica, padding included."""
@@ -33,7 +33,7 @@ class Sharding:
 
     def positions(self, step: int, replica: int) -> range:
         """Positions within the epoch of one replica's samples; may be empty in a short last step."""
-        first = step % self.steps_per_epoch * self.batch_size_global
+        first = step % self.steps_per_epoch * self.global_batch_size
         size, share = self.size(step), self.padded(step)
         return range(first + min(replica * share, size), first + min((replica + 1) * share, size))
 
@@ -46,7 +46,7 @@ class SyntheticNCFData:
     def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
         self.worker = worker
         samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.sharding = Sharding(samples_per_epoch, settings.batch_size_global, worker)
+        self.sharding = Sharding(samples_per_epoch, settings.global_batch_size, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         size = self.sharding.padded(0)
         self.batches = []

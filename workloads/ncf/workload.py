@@ -24,7 +24,7 @@ from workloads.api import (
 )
 from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, device_draws, evaluation_users_per_batch
-from workloads.ncf.facts import published_facts, read_facts
+from workloads.ncf.facts import published_facts, load_dataset_info
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, SyntheticNCFData
@@ -37,7 +37,7 @@ class NCF(Workload):
     """Neural collaborative filtering."""
 
     name = "ncf"
-    log_name = "ncf"
+    mlperf_name = "ncf"
     sample_unit = "samples"
     default_rules = "v0.5"
     gpu_precisions = ("tf32", "bf16")  # small matrices: more is bandwidth; the rules of v0.5 know no tf32
@@ -46,10 +46,10 @@ class NCF(Workload):
         "tensorflow": ("fp32", "bf16"),
         "mxnet": ("fp32",),
     }
-    linear_choice = ("pytorch",)
-    graph_devices = math.inf
+    linear_backend_frameworks = ("pytorch",)
+    max_cuda_graph_devices = math.inf
     reference_model = REFERENCE_MODEL
-    official_runs = 100
+    runs_required = 100
     Options = NCFOptions
     options: NCFOptions
 
@@ -72,9 +72,9 @@ class NCF(Workload):
         )
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; ML-20M's published ones under profile=synthetic."""
-        return read_facts(Path(settings.data_dir)) if settings.data_dir else published_facts()
+        return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
 
     @property
     def users(self) -> int:
@@ -102,8 +102,8 @@ class NCF(Workload):
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """A full batch of one replica, and the last one of an epoch where it is smaller."""
         replicas = self.settings.devices
-        full = math.ceil(self.settings.batch_size_global / replicas)
-        last = math.ceil((self.samples_per_epoch % self.settings.batch_size_global) / replicas)
+        full = math.ceil(self.settings.global_batch_size / replicas)
+        last = math.ceil((self.samples_per_epoch % self.settings.global_batch_size) / replicas)
         sizes = sorted({min(full, math.ceil(self.samples_per_epoch / replicas)), last} - {0}, reverse=True)
         kinds = {"user": "int32", "item": "int32", "label": "float32", "weight": "float32"}
         return [{name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes]

@@ -132,7 +132,7 @@ def _first(listing: Listing) -> str:
     return ": ".join(listing.problems[0]) if listing.problems else ""
 
 
-class OwnImages(ImageFolders):
+class UserImages(ImageFolders):
     """Folders of the user's own: train/CLASS/ and val/CLASS/."""
 
     name = kind = "images"

@@ -49,4 +49,4 @@ class ResNetTrainer(ImageTrainer):
         with self.autocast():
             logits = self.called(images)
         smoothing = self.workload.options.label_smoothing
-        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.weight_global
+        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.global_weight_sum

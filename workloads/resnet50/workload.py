@@ -32,15 +32,15 @@ class ResNet50(ClassifierWorkload):
     """Image classification."""
 
     name = "resnet50"
-    log_name = "resnet"
+    mlperf_name = "resnet"
     default_rules = "v0.7"
     reference_model = REFERENCE_MODEL
-    stated_differences = (
+    known_deviations = (
         "images are resized with half-pixel centres, the TensorFlow reference's without (docs/resnet50.md)",
         "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to the right (docs/resnet50.md)",
     )
-    official_runs = 5
-    graph_devices = 1
+    runs_required = 5
+    max_cuda_graph_devices = 1
     Options = ResNet50Options
     options: ResNet50Options
 
@@ -57,7 +57,7 @@ class ResNet50(ClassifierWorkload):
         return cls.round_named(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic.
 
         Refuses a batch that the devices cannot share.
@@ -77,8 +77,8 @@ class ResNet50(ClassifierWorkload):
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then steps or a polynomial."""
         values = self.options
-        base, warmup_steps = values.learning_rate, self.warm_up_steps
-        warming = schedules.warm_up(step, warmup_steps, base)
+        base, warmup_steps = values.learning_rate, self.warmup_steps
+        warming = schedules.warmup(step, warmup_steps, base)
         if warming is not None:
             return warming
         if values.decay == "steps":
@@ -87,7 +87,7 @@ class ResNet50(ClassifierWorkload):
         return schedules.polynomial_decay(step, warmup_steps, self.decay_steps, base, end, power)
 
     @property
-    def warm_up_steps(self) -> int:
+    def warmup_steps(self) -> int:
         """Of whole epochs; with decay=steps of the reference's, whose last step is a part of one."""
         epochs = self.options.warmup_epochs
         return self._reference_steps(epochs) if self.options.decay == "steps" else epochs * self.steps_per_epoch
@@ -99,7 +99,7 @@ class ResNet50(ClassifierWorkload):
 
     def _reference_steps(self, epochs: int) -> int:
         """Steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
-        return epochs * self.samples_per_epoch // self.settings.batch_size_global
+        return epochs * self.samples_per_epoch // self.settings.global_batch_size
 
     @property
     def first_decay_step(self) -> int | None:

@@ -96,7 +96,7 @@ class SSDTrainer(ImageTrainer):
         images, wanted, labels = (self.to_device(batch.arrays[name]) for name in ("image", "offset", "label"))
         with self.autocast():
             offsets, logits = self.called(images)
-        return detection_loss(offsets, logits, wanted, labels.long()) / batch.weight_global
+        return detection_loss(offsets, logits, wanted, labels.long()) / batch.global_weight_sum
 
     def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """`offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

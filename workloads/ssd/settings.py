@@ -55,8 +55,8 @@ class SSDOptions(DetectionOptions):
     warmup_factor: int = hyperparameter("warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)
     max_samples: int = hyperparameter("attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1)
     plateau: str = hyperparameter(
-        "rate from the warm-up to the first decay: base, or last_warm_up_rate, base · (1 - 1 / (steps · 2^factor))",
-        choices=("base", "last_warm_up_rate"),
+        "rate from the warm-up to the first decay: base, or last_warmup_rate, base · (1 - 1 / (steps · 2^factor))",
+        choices=("base", "last_warmup_rate"),
         typed=False,
     )
     evaluation_interval_epochs: int = hyperparameter(

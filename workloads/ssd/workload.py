@@ -20,7 +20,7 @@ from workloads.api import (
     ParameterRule,
     Settings,
     WorkerContext,
-    check_each_once,
+    check_evaluation_coverage,
 )
 from workloads.common import schedules
 from workloads.common.coco import average_precision
@@ -45,10 +45,10 @@ class SSD(DetectionWorkload):
     """Object detection, light."""
 
     name = "ssd"
-    log_name = "ssd"
+    mlperf_name = "ssd"
     reference_model = REFERENCE_MODEL
     measure_threads = 1
-    graph_devices = 1
+    max_cuda_graph_devices = 1
     Options = SSDOptions
     options: SSDOptions
 
@@ -87,7 +87,7 @@ class SSD(DetectionWorkload):
     def learning_rate(self, step: int) -> float:
         """The workload's own warm-up, then steps or half a cosine."""
         values = self.options
-        if values.plateau == "last_warm_up_rate" and values.warmup_steps and step < self.decay_steps[0]:
+        if values.plateau == "last_warmup_rate" and values.warmup_steps and step < self.decay_steps[0]:
             step = min(step, values.warmup_steps - 1)
         warming = schedules.warm_up_from(step, values.warmup_steps, values.learning_rate, values.warmup_factor)
         return self.decayed_rate(step) if warming is None else warming
@@ -101,7 +101,7 @@ class SSD(DetectionWorkload):
 
     def _step_of(self, iteration: int) -> int:
         """The step, from 0, that stands for a step of 32 images of the v0.5 reference."""
-        return iteration * 32 // self.settings.batch_size_global
+        return iteration * 32 // self.settings.global_batch_size
 
     @property
     def decay_epochs(self) -> list[float]:
@@ -172,7 +172,7 @@ class SSD(DetectionWorkload):
     def score(self, results: Arrays) -> dict[str, float]:
         """COCO's box AP. Raises ValueError unless every validation image was looked at exactly once."""
         count = self.facts.evaluation_samples
-        check_each_once(results["seen"], count, "images")
+        check_evaluation_coverage(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)
         truth, detections = judged(folder, index.read(folder, "val", folder, count).label, results)
         return {"map": average_precision.average_precision(truth, detections, self.options.evaluator)}

@@ -280,7 +280,7 @@ class TransformerTrainer(ModelTrainer):
         on_label, on_mean = workload.label_shares
         entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
         tokens = int(batch.arrays["target_length"].sum())
-        return (entropy - workload.least_loss * tokens) / batch.weight_global
+        return (entropy - workload.least_loss * tokens) / batch.global_weight_sum
 
     def logits(self, model: Any, batch: Batch, keys: Tensor | None) -> tuple[Tensor, Tensor, Rows]:
         """Logits (R_t, V), labels (R_t,) and the rows of a batch's targets. Keys (B,): of dropout."""

@@ -59,7 +59,7 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     given = {name: options[name] for name in SIZES if options.get(name) is not None}
     models = [{**model, **given} for model in (REFERENCE_MODEL, DEMO_MODEL)]
     _check_sizes(models[profile == "demo"])
-    target = {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU}
+    target = {"bleu": of_round.bleu_scale * DEMO_TARGET_BLEU}
     demo = Defaults("translation-demo", "demo", models[1], target)
     return of_round.defaults("transformer", profile, models[0], demo)
 

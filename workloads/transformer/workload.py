@@ -30,7 +30,7 @@ class Transformer(TranslationWorkload):
     """
 
     name = "transformer"
-    log_name = "transformer"
+    mlperf_name = "transformer"
     batch_unit = "tokens"
     reference_model = REFERENCE_MODEL
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
@@ -71,7 +71,7 @@ class Transformer(TranslationWorkload):
         edges = growing_edges(
             values.bucket_first, values.bucket_growth, values.bucket_multiple, values.max_sequence_length
         )
-        return buckets_by_tokens(edges, self.settings.batch_size_global, self.settings.devices)
+        return buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
 
     def learning_rate(self, step: int) -> float:
         """Linear from 0 (step 0) to the rate, then rate · √(warm-up / step) (reference transformer_main.py)."""

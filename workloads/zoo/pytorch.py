@@ -32,7 +32,7 @@ class ZooTrainer(ImageTrainer):
         masks = self.masks(batch)
         with self.autocast():
             logits = self.called(images, masks) if masks else self.called(images)
-        return F.cross_entropy(logits.float(), labels, reduction="sum") / batch.weight_global
+        return F.cross_entropy(logits.float(), labels, reduction="sum") / batch.global_weight_sum
 
     def masks(self, batch: Batch) -> dict[str, Tensor]:
         """Of dropout by label, (B, C, h, w) or (B, C): the same in every framework; stock networks draw their own."""

@@ -36,7 +36,7 @@ class Zoo(ClassifierWorkload):
     """Image classification by one of many networks. Training batches hold `dropout_key`, int64 (B,), too."""
 
     name = "zoo"
-    log_name = "zoo"
+    mlperf_name = "zoo"
     default_rules = "v0.7"
     gpu_precisions = ()  # the article's measurements are in fp32
     asynchronous = ("pytorch", "tensorflow", "mxnet")
@@ -54,7 +54,7 @@ class Zoo(ClassifierWorkload):
         return profile_defaults(profile, options)
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; CIFAR-10's or ImageNet's under profile=synthetic.
 
         Raises ValueError for images that are too small for the network, or a batch that the devices cannot share.

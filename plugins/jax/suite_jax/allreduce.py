@@ -19,7 +19,7 @@ _TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 class AllReduceTrainer(TimedSums, JaxTrainer):
     """One array on one device, and one function, which is compiled for each size."""
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """A period of what is summed; each size has warm-ups of its own, the first of which compiles."""
         self.kind = np.dtype(_TYPES[self.settings.precision])
         self.mine, self.expected = contribution(self.worker.replica_ids[0]), self.workload.expected()

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from suite_jax.optimizers import Optimizer, Values
 from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
-from workloads.api import Array, Arrays, Batch, GradientTraffic, ParameterRule, WorkerContext, Workload
+from workloads.api import Array, Arrays, Batch, GradientAllReduceInfo, ParameterRule, WorkerContext, Workload
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]
@@ -92,11 +92,11 @@ class ModelTrainer(JaxTrainer):
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.optimizer is None:
             self._build()
         self.total = self.own(np.zeros(2, np.float32))
-        if warm_up:
+        if warmup:
             self._load({name: np.zeros(shape, np.float32) for name, shape in self.parameters.items()})
             self._warm_up()
         self._load(dict(weights))
@@ -151,7 +151,7 @@ class ModelTrainer(JaxTrainer):
         return outputs
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
-        scalars = self.shared(np.array([1 / batch.weight_global, learning_rate], np.float32))
+        scalars = self.shared(np.array([1 / batch.global_weight_sum, learning_rate], np.float32))
         given = self.training_batch(batch).arrays
         arrays = {name: self.own(given[name]) for name in self.inputs}
         return self.values, self.kept, self.moved, self.total, scalars, arrays
@@ -161,7 +161,7 @@ class ModelTrainer(JaxTrainer):
     def _train(
         self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
     ) -> tuple[Values, Values, Values, jax.Array]:
-        """One step; scalars are 1 / weight_global and the learning rate."""
+        """One step; scalars are 1 / global_weight_sum and the learning rate."""
         assert self.optimizer is not None
         self.traces += 1
         gradients, moved, total = self._reduced(weights, kept, moved, total, scalars, batch)
@@ -219,11 +219,11 @@ class ModelTrainer(JaxTrainer):
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def gradient_traffic(self) -> GradientTraffic:
+    def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Of the parameters that are trained, in fp32, joined."""
         assert self.optimizer is not None
         sizes = [int(np.prod(self.parameters[name])) for name in self.optimizer.rules]
-        return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes))
+        return GradientAllReduceInfo(FP32_BYTES * sum(sizes), len(sizes))
 
     def weights(self) -> dict[str, Array]:
         statistics = {name: here(value)[0] for name, value in self.moved.items()}

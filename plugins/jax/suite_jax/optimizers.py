@@ -127,7 +127,7 @@ class Optimizer:
         after, kept = dict(weights), dict(state)
         for name, rule in self.rules.items():
             slots = [f"{kind}.{name}" for kind in self.slots]
-            own_rate = rate * rule.rate_multiple
+            own_rate = rate * rule.lr_multiplier
             arrays = (bare[name], weights[name], *(state[slot] for slot in slots))
             after[name], *values = self.kind.updated(self.settings, rule, own_rate, step, *arrays)
             kept |= dict(zip(slots, values, strict=True))

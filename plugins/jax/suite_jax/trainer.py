@@ -73,7 +73,7 @@ class JaxTrainer(Trainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
-        """One optimizer step; `total` with this replica's part of the loss (sum of terms / weight_global)."""
+        """One optimizer step; `total` with this replica's part of the loss (sum of terms / global_weight_sum)."""
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> jax.Array:

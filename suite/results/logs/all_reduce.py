@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suite.results.logs.events import number, numbers
 from suite.results.logs.recorded_telemetry import json_object, machine_folders
-from workloads.api import GradientTraffic, Json
+from workloads.api import GradientAllReduceInfo, Json
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ def all_reduce(value: Json) -> AllReduceTime | None:
     return AllReduceTime(int(devices), tuple(sizes), how if isinstance(how, str) else "")
 
 
-def gradient_traffic(value: Json) -> GradientTraffic | None:
+def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
     """Parse the value of `suite_gradients`. An invalid value gives None."""
     figures = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
-    return GradientTraffic(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
+    return GradientAllReduceInfo(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:

@@ -19,7 +19,7 @@ _LIMITS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
     # the largest published runs have about 10,000
     **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),
-    **dict.fromkeys(("batch_size_global", "global_batch_size"), (1.0, 1e12)),  # above the samples of any data set
+    **dict.fromkeys(("global_batch_size", "global_batch_size"), (1.0, 1e12)),  # above the samples of any data set
     **dict.fromkeys(("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)),
     "epoch_num": (-1.0, 1e12),  # from -1 in v0.5. BERT counts samples
     "throughput": (0.0, 1e12),  # samples or tokens per second: 10,000 chips with 1e8 each

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suite.common.run_end import EndCode, EndStatus, RunEnd
 from suite.results.logs import quality, values
-from suite.results.logs.all_reduce import all_reduce, gradient_traffic
+from suite.results.logs.all_reduce import all_reduce, gradient_all_reduce_info
 from suite.results.logs.blocks import block_times
 from suite.results.logs.events import LATIN_1, Event, Problem, ProblemCode, Remarks, number
 from suite.results.logs.fields import run_settings, with_open_reasons
@@ -57,8 +57,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         settings=settings,
         targets=settings.targets,
         targets_source="log" if settings.targets else "",
-        batch_logged=settings.batch_size_global,
-        batch_basis="" if settings.batch_size_global is None else "global",
+        batch_logged=settings.global_batch_size,
+        batch_basis="" if settings.global_batch_size is None else "global",
     )
     record = _with_result(record, events, problems, remarks)
     record = _with_interruptions(record, first, events)
@@ -110,7 +110,7 @@ def _with_measurements(record: RunRecord, first: Mapping[str, Event]) -> RunReco
         step_times=values.named_numbers(step_times),
         step_times_by=values.text_or_empty(step_times.get("how"))[:100],
         all_reduce=all_reduce(_value(first, "suite_all_reduce")),
-        gradients=gradient_traffic(_value(first, "suite_gradients")),
+        gradients=gradient_all_reduce_info(_value(first, "suite_gradients")),
         staleness=values.named_numbers(_value(first, "suite_staleness")),
     )
 

@@ -16,7 +16,7 @@ from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.blocks import BlockTimes
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
-from workloads.api import Deviation, GradientTraffic, Json, LoggedSettings, setting
+from workloads.api import Deviation, GradientAllReduceInfo, Json, LoggedSettings, setting
 from workloads.api.deviations import deviation_of_text
 
 
@@ -44,7 +44,7 @@ class RunSettings(LoggedSettings):
     data_fingerprint: str = ""
     sample_unit: str = ""
     batch_unit: str = ""
-    """Unit of `batch_size_global`: `samples`, `tokens`. Empty: samples, or unknown."""
+    """Unit of `global_batch_size`: `samples`, `tokens`. Empty: samples, or unknown."""
     labels: tuple[str, ...] = ()
     """Labels as texts (`suite.common.labels`)."""
     deviations: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ class RunRecord:
     """Instrument of `step_times`."""
     all_reduce: AllReduceTime | None = None
     """Times of a run that measured all-reduces and did not train."""
-    gradients: GradientTraffic | None = None
+    gradients: GradientAllReduceInfo | None = None
     """Traffic of the all-reduce in a step (`suite_gradients`)."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Staleness in runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`."""

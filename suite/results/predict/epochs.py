@@ -53,7 +53,7 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
     3. the measured batches on both sides.
     """
     measured = _means(
-        (result.batch_size_global, result.epochs) for result in results if result.batch_size_global and result.epochs
+        (result.global_batch_size, result.epochs) for result in results if result.global_batch_size and result.epochs
     )
     reference = _applicable_rcps(results, measured)
     for source, points in (

@@ -28,7 +28,7 @@ from suite.results.scores import title
 from suite.results.series import families
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
-from workloads.api import GradientTraffic
+from workloads.api import GradientAllReduceInfo
 
 MEASURED, PREDICTION = "measured", "prediction"
 """Values of the column `kind`."""
@@ -49,7 +49,7 @@ class PredictionRow:
 
     devices: int = column("Number of devices", unknown=0)
     kind: str = column("`measured` or `prediction`", unknown=MEASURED)
-    batch_size_global: float = column("Global batch size", unknown=0.0)
+    global_batch_size: float = column("Global batch size", unknown=0.0)
     seconds_per_epoch: float | None = column("Time per epoch, evaluation included")
     seconds_per_epoch_low: float | None = column("Lower bound")
     seconds_per_epoch_high: float | None = column("Upper bound")
@@ -96,7 +96,7 @@ class PredictionRequest:
     batch_global: float | None = None
     system: System | None = None
     """System for the parts of a step; None: use the scaling model, or a measured link."""
-    gradients: GradientTraffic | None = None
+    gradients: GradientAllReduceInfo | None = None
     """None: as logged, or those of the workload's reference model."""
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
@@ -267,7 +267,7 @@ def _rows(results: Sequence[Result], predicted: _Predicted, price: float | None)
     rows.sort(key=_order)
     fastest: dict[tuple[Any, ...], PredictionRow] = {}
     for row in rows:
-        fastest.setdefault((row.devices, row.kind, row.batch_size_global), row)
+        fastest.setdefault((row.devices, row.kind, row.global_batch_size), row)
     kept = list(fastest.values())
     _fill_efficiency(kept)
     return kept
@@ -278,7 +278,7 @@ def _order(row: PredictionRow) -> tuple[Any, ...]:
     return (
         row.devices,
         row.kind,
-        row.batch_size_global,
+        row.global_batch_size,
         math.inf if seconds is None else seconds,
         math.inf if throughput is None else -throughput,
     )
@@ -287,7 +287,7 @@ def _order(row: PredictionRow) -> tuple[Any, ...]:
 def _measured_row(result: Result) -> PredictionRow:
     return PredictionRow(
         devices=result.device_count,
-        batch_size_global=float(result.global_batch),
+        global_batch_size=float(result.global_batch),
         seconds_per_epoch=result.seconds_per_epoch or None,
         training_samples_per_second=result.samples_per_second or None,
         epochs=result.epochs or None,
@@ -302,7 +302,7 @@ def _predicted_row(figure: PredictedFigure, name: str, results: Sequence[Result]
     row = PredictionRow(
         devices=figure.devices,
         kind=PREDICTION,
-        batch_size_global=figure.batch,
+        global_batch_size=figure.batch,
         epochs=estimate.epochs,
         epochs_low=estimate.low,
         epochs_high=estimate.high,
@@ -368,10 +368,10 @@ def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
     fewest_devices = min(row.devices for row in measured)
     fewest = [row for row in measured if row.devices == fewest_devices]
     for row in rows:
-        per_device = row.batch_size_global / row.devices
+        per_device = row.global_batch_size / row.devices
 
         def distance(candidate: PredictionRow, per_device: float = per_device) -> float:
-            return abs(math.log(candidate.batch_size_global / candidate.devices / per_device))
+            return abs(math.log(candidate.global_batch_size / candidate.devices / per_device))
 
         base = min(fewest, key=distance)
         ratio = _quotient(base.seconds_per_epoch, row.seconds_per_epoch)

@@ -71,7 +71,7 @@ def samples_per_batch_unit(result: Result) -> float | None:
     """Return the samples in a unit of the batch: 1, or the sentence pairs per token in the runs. None if no log has them."""
     if result.batch_unit in ("", "samples"):
         return 1.0
-    units = (result.steps or 0) * (result.batch_size_global or 0)
+    units = (result.steps or 0) * (result.global_batch_size or 0)
     return result.samples / units if result.samples and units else None
 
 
@@ -81,10 +81,10 @@ def observation(result: Result) -> Observation | None:
     None if time per epoch, batch, or devices are unknown, or if there is less than a sample per device. Some devices are then
     idle (Mask R-CNN on 48 nodes).
     """
-    if not result.seconds_per_epoch or not result.devices or (result.batch_size_global or 0) < result.devices:
+    if not result.seconds_per_epoch or not result.devices or (result.global_batch_size or 0) < result.devices:
         return None
     default_samples = 1 / TOKENS_PER_SENTENCE if result.batch_unit.startswith("token") else 1.0
-    samples = (result.batch_size_global or 0) * (samples_per_batch_unit(result) or default_samples)
+    samples = (result.global_batch_size or 0) * (samples_per_batch_unit(result) or default_samples)
     return Observation(
         workload=result.workload,
         devices=result.devices,
@@ -112,7 +112,7 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
         observed = observation(result)
         reason = why_not_covered(result) or _repeated_reason(result)
         if reason or observed is None:
-            has_idle_devices = result.batch_size_global and result.batch_size_global < (result.devices or 0)
+            has_idle_devices = result.global_batch_size and result.global_batch_size < (result.devices or 0)
             unknown = (
                 "Mask R-CNN with fewer images than devices" if has_idle_devices else "batch or time per epoch not known"
             )

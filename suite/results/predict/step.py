@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from suite.results.columns import Result
 from suite.results.predict.fits import StepFit, fit_steps, fit_through_zero
 from suite.results.predict.systems import System, Traffic
-from workloads.api import GradientTraffic
+from workloads.api import GradientAllReduceInfo
 
 BACKWARD_SHARE = 2.0 / 3.0
 """Share of c·b: the backward pass has twice the multiply-adds of the forward pass (gradients of inputs and of weights)."""
@@ -84,7 +84,7 @@ class StepTime:
 
 
 def step_time(
-    cost: StepFit, batch: float, devices: int, gradients: GradientTraffic, system: System, overlap: float
+    cost: StepFit, batch: float, devices: int, gradients: GradientAllReduceInfo, system: System, overlap: float
 ) -> StepTime:
     """Return the parts of a step.
 
@@ -104,7 +104,7 @@ def step_time(
 class StepModel:
     """Model of a step, fitted to measured steps."""
 
-    def __init__(self, steps: Steps, gradients: GradientTraffic, system: System, on_cpu: bool) -> None:
+    def __init__(self, steps: Steps, gradients: GradientAllReduceInfo, system: System, on_cpu: bool) -> None:
         """Fit t0 and c to the steps on one device, and the overlap to the steps on several devices.
 
         Args:
@@ -152,7 +152,7 @@ class StepModel:
         return f"{cost}, {traffic_text(self.gradients)}. Bounds: {overlap}, times {misfit}."
 
 
-def gradients_of(results: Sequence[Result]) -> GradientTraffic:
+def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
     """Return the gradients that an all-reduce sums: as logged, or those of the reference model, but not for demos.
 
     Raises:
@@ -164,10 +164,10 @@ def gradients_of(results: Sequence[Result]) -> GradientTraffic:
     if results[0].workload not in _PARAMETERS or results[0].profile == "demo":
         raise ValueError("the size of its gradients is not known. Set --gradient-mb")
     parameters, tensors = _PARAMETERS[results[0].workload]
-    return GradientTraffic(parameters * _FLOAT32_BYTES, tensors)
+    return GradientAllReduceInfo(parameters * _FLOAT32_BYTES, tensors)
 
 
-def traffic_text(gradients: GradientTraffic) -> str:
+def traffic_text(gradients: GradientAllReduceInfo) -> str:
     """Return gradients as text: `102.2 MB of gradients in 161 tensors, 5 buckets`."""
     parts = [f"{gradients.tensors} tensors"] if gradients.tensors else []
     parts += [f"{gradients.buckets} buckets"] if gradients.buckets > 1 else []

@@ -16,7 +16,7 @@ from suite.common.paths import expand_user
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.predict.fits import LinkFit, fit_link
-from workloads.api import GradientTraffic
+from workloads.api import GradientAllReduceInfo
 from workloads.api.yaml_files import read_yaml
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
@@ -31,7 +31,7 @@ class Interconnect:
     latency_seconds: float
     ports: int = 1
 
-    def ring(self, members: int, gradients: GradientTraffic) -> tuple[float, float]:
+    def ring(self, members: int, gradients: GradientAllReduceInfo) -> tuple[float, float]:
         """Return the seconds of bandwidth and of latency of an all-reduce by a ring. Each bucket has the latency."""
         hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
         return hops / members * gradients.size_bytes / bandwidth, hops * self.latency_seconds * gradients.buckets
@@ -66,7 +66,7 @@ class System:
     host: Interconnect | None = None
     """A parameter server on the host, which receives all gradients instead of rings."""
 
-    def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
+    def all_reduce(self, devices: int, gradients: GradientAllReduceInfo) -> Traffic:
         """Return the time to sum gradients over `devices` with rings, or on the host if it has a parameter server.
 
         Over several nodes: reduce-scatter in the node, a ring over the nodes for each port, all-gather in the node.

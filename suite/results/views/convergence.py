@@ -157,7 +157,7 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
         raise NoReferenceError(f"the target of profile {result.profile} has no relation to MLPerf")
     if result.single_figure or not result.runs or not all(_has_epochs(run) for run in result.runs):
         raise NoReferenceError("the epochs of single runs are unknown")
-    batch = result.batch_size_global
+    batch = result.global_batch_size
     if not batch or batch < 0:
         raise NoReferenceError("the global batch size is unknown")
     pool = [candidate for candidate in published if _is_reference_of(candidate, result)]
@@ -186,7 +186,7 @@ def _is_reference_of(candidate: Result, result: Result) -> bool:
         candidate.workload == result.workload
         and result.workload in RUNS_REQUIRED
         and candidate.division != "open"
-        and bool(candidate.batch_size_global)
+        and bool(candidate.global_batch_size)
         and not candidate.single_figure
         and ("token" in candidate.batch_unit) == ("token" in result.batch_unit)  # tokens, or samples
         and round_like(candidate.rules) is round_like(result.rules)
@@ -207,9 +207,9 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
     for result in pool:
         epochs = [run.epochs for run in result.runs if run.epochs is not None and not run_keys([run]) & seen]
         seen |= run_keys(result.runs)
-        if epochs and result.batch_size_global:
-            epochs_by_batch.setdefault(result.batch_size_global, []).extend(epochs)
-            sources_by_batch.setdefault(result.batch_size_global, []).append(f"{result.run} ({len(epochs)} runs)")
+        if epochs and result.global_batch_size:
+            epochs_by_batch.setdefault(result.global_batch_size, []).extend(epochs)
+            sources_by_batch.setdefault(result.global_batch_size, []).append(f"{result.run} ({len(epochs)} runs)")
     return [
         reference_point(batch, epochs_by_batch[batch], sources_by_batch[batch]) for batch in sorted(epochs_by_batch)
     ]

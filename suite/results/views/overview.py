@@ -164,9 +164,9 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
 
 def _batch_per_device(pairs: Sequence[tuple[Result, Series[Result]]]) -> tuple[str, ...]:
     """Return the name of the batch setting if the global batch follows from the number of devices, which the row has."""
-    batches = {(result.devices, result.batch_size_global) for result, _ in pairs}
+    batches = {(result.devices, result.global_batch_size) for result, _ in pairs}
     devices = {result.devices for result, _ in pairs}
-    return ("batch_size_global",) if len(batches) == len(devices) else ()
+    return ("global_batch_size",) if len(batches) == len(devices) else ()
 
 
 def _speedup(series: Series[Result], result: Result) -> float | None:

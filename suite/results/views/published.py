@@ -140,7 +140,7 @@ def _published_row(result: Result) -> PublishedRow:
         minutes=None if result.seconds is None else round(result.seconds / 60, 6),
         runs=cells.get("runs"),
         epochs=result.epochs,
-        batch=result.batch_size_global,
+        batch=result.global_batch_size,
         target=cells.get("target"),
         throughput=cells.get("throughput"),
         accelerator=result.device_name,

@@ -20,7 +20,7 @@ _MAX_SETTING_COLUMNS = 4
 
 _NAMED_ELSEWHERE = (
     "profile", "workload", "framework", "framework_version", "device", "device_name", "devices", "nodes", "mode", "update",
-    "labels", "deviations", "folder", "submitter", "division", "system", "targets", "dataset", "batch_size_global",
+    "labels", "deviations", "folder", "submitter", "division", "system", "targets", "dataset", "global_batch_size",
     "batch_unit", "sample_unit", "clock",
 )  # fmt: skip
 """Settings that the title, the labeled lines, or a column of every table has."""
@@ -93,8 +93,8 @@ def setting_facts(
             "Each device",
             clean(first.device_name.replace("core(s)", "core" if first.device_name.startswith("1 ") else "cores"), 80),
         )
-    if first.batch_size_global and "batch_size_global" in common:
-        yield "Batch", f"{first.batch_size_global:,} {clean(first.batch_unit or 'samples', 30)} over all devices"
+    if first.global_batch_size and "global_batch_size" in common:
+        yield "Batch", f"{first.global_batch_size:,} {clean(first.batch_unit or 'samples', 30)} over all devices"
     settings = _common_settings(first, difference, tables, verbose)
     if first.profile and first.to_target and "clock" in common and first.clock == "v0.5" and first.parts is not None:
         settings.insert(0, "clock of round v0.5, which starts before setup")

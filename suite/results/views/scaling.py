@@ -24,7 +24,7 @@ _RANGES: Mapping[str, tuple[str, Callable[[float], str]]] = {
 }
 """Column of a range to the figure that it bounds, and the format of its numbers."""
 _SHOWN = (
-    "devices", "kind", "batch_size_global", "seconds_per_epoch", "epoch_range", "samples_per_second",
+    "devices", "kind", "global_batch_size", "seconds_per_epoch", "epoch_range", "samples_per_second",
     "training_samples_per_second", "epochs", "epochs_source", "seconds", "time_range", "device_hours",
     "device_hours_range", "cost", "cost_range", "scaling_efficiency", "binds",
 )  # fmt: skip

@@ -86,9 +86,9 @@ def column_names(listed: object) -> list[str]:
 
 def batch_per_device(result: Result) -> float | None:
     """Return the batch size per device, in the unit of the batch."""
-    if not result.batch_size_global or not result.devices:
+    if not result.global_batch_size or not result.devices:
         return None
-    return result.batch_size_global / result.devices
+    return result.global_batch_size / result.devices
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -38,7 +38,7 @@ SAME_AS_PRINTED = 0.003
 """Largest relative difference that rounding of the printed figures explains."""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _COUNTS = ("runs_successful", "runs_failed")
-_BATCH = ("batch_size_global", "batch_size_per_device")
+_BATCH = ("global_batch_size", "batch_size_per_device")
 _SHOWN = ("devices", "differs_in", *_BATCH, *_MEASURED, *_COUNTS, "runs_required", "notes")
 _FACTORS = (
     "differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput",
@@ -148,11 +148,11 @@ def _results(name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str
     results = [result for family in group for result in family]
     further = distinct_labels(results, [(label_of[result.key], result.devices) for result in results])
     for row, more in zip(results, further, strict=True):
-        size = row.batch_size_global
+        size = row.global_batch_size
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
         line |= {"differs_in": _joined(label_of[row.key], more), "profile": row.profile, "labels": labels(row)}
         line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
-        line |= {"devices": row.devices, "batch_size_global": size}
+        line |= {"devices": row.devices, "global_batch_size": size}
         line |= {"batch_size_per_device": size / row.device_count if size else None}
         line |= {key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)}
         line |= {key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS}
@@ -178,7 +178,7 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
     line: Line = {"table": SUMMARY_TABLE, "workload": place[0], "series": "", "differs_in": ""}
     line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
     line |= {"from_fewest": False, "devices_from": place[1], "devices_to": place[2]}
-    line |= {f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)}
+    line |= {f"batch_size_global_{end}": row.global_batch_size for end, row in zip(("from", "to"), both, strict=True)}
     line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "setup", "scaling_efficiency")}
     line |= {"speedup": pair.total}
     line |= {f"interval_{end}": getattr(pair.interval, end, None) for end in ("low", "high")}

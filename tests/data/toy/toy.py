@@ -17,7 +17,7 @@ from workloads.api import (
     Batch,
     Dataset,
     Defaults,
-    Diverged,
+    NonFiniteLossError,
     Facts,
     Hyperparameter,
     Trainer,
@@ -27,7 +27,7 @@ from workloads.api import (
 from workloads.common.data.prefetch import Prefetch
 
 HERE_ALONE = {"cpu": "current", "cuda": "current"}
-PLAIN = Framework("plain", HERE_ALONE, ("numpy",), lambda devices, device: 1, single_process, equal_shares=True)
+PLAIN = Framework("plain", HERE_ALONE, ("numpy",), lambda devices, device: 1, single_process, static_work_split=True)
 HERE = Launcher("here", list_hosts=lambda launch, _: launch.hosts, build_argv=lambda name, launch, argv: list(argv))
 """Starts the agent of any machine on this one."""
 SAMPLES = 1000
@@ -99,9 +99,9 @@ class ToyData:
 
 
 class Toy(Workload):
-    name, log_name, sample_unit, default_rules = "toy", "toy", "points", "v0.7"
+    name, mlperf_name, sample_unit, default_rules = "toy", "toy", "points", "v0.7"
     precisions = {"plain": ("fp32",)}
-    official_runs = 5
+    runs_required = 5
     Options = Options
 
     @classmethod
@@ -110,11 +110,11 @@ class Toy(Workload):
 
     @classmethod
     def hyperparameter_sets(cls):
-        values = {"batch_size_global": 64, "learning_rate": 0.2, "lr_scaling": "none", "max_epochs": 5}
+        values = {"global_batch_size": 64, "learning_rate": 0.2, "lr_scaling": "none", "max_epochs": 5}
         return {"demo": {name: Hyperparameter(value, "presumed: a toy") for name, value in values.items()}}
 
     @classmethod
-    def read_facts(cls, settings):
+    def load_dataset_info(cls, settings):
         manifest = json.loads((Path(settings.data_dir) / "manifest.json").read_text())
         return Facts(manifest["samples"], manifest["samples"], {}, "toy")
 
@@ -132,7 +132,7 @@ class Toy(Workload):
         yield "slope", np.zeros(1, np.float32)
 
     def open_data(self, place, seed):
-        return ToyData(Path(self.settings.data_dir), self.settings.batch_size_global, place)
+        return ToyData(Path(self.settings.data_dir), self.settings.global_batch_size, place)
 
     def measure(self, batch, outputs):
         return {"error": np.abs(outputs["y"] - 3 * batch.arrays["x"])}
@@ -145,7 +145,7 @@ class Toy(Workload):
 
 
 class ToyTrainer(Trainer):
-    def setup(self, weights, warm_up=True):
+    def setup(self, weights, warmup=True):
         self.slope = dict(weights)["slope"].copy()
         if self.settings.options["misbehave"] == "setup":
             raise RuntimeError("setup went wrong | `badly`")
@@ -172,14 +172,14 @@ class ToyTrainer(Trainer):
             if kind == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             if kind == "diverge":
-                raise Diverged("the loss is nan within 3 steps of this block")
+                raise NonFiniteLossError("the loss is nan within 3 steps of this block")
             raise MemoryError("no more") if kind == "oom" else RuntimeError("something broke")
 
     def train(self, steps, first_step):
         loss, step = 0.0, first_step
         for step, batches in enumerate(steps, first_step):
             self.misbehave(step)
-            of_x, weight = [batch.arrays["x"] for batch in batches], batches[0].weight_global
+            of_x, weight = [batch.arrays["x"] for batch in batches], batches[0].global_weight_sum
             gradient = sum((2 * (self.slope * x - 3 * x) * x).sum() for x in of_x)
             self.slope -= self.workload.learning_rate(step) * gradient / weight
             loss = float(sum(((self.slope - 3) ** 2 * x**2).sum() for x in of_x) / weight)

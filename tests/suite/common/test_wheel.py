@@ -61,7 +61,7 @@ def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_p
     assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
     text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")
-    assert re.search(r"^  batch_size_global 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)
+    assert re.search(r"^  global_batch_size 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)
     assert not list(tmp_path.iterdir())  # looking makes nothing
 
 

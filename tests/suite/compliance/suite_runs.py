@@ -30,7 +30,7 @@ def write_run(folder, name="resnet50", blocks=3):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     settings = replace(settings, devices=1, seed=7)
-    facts = kind.read_facts(settings) if kind.keys_of_lengths else rules_page.PUBLISHED[kind]
+    facts = kind.load_dataset_info(settings) if kind.length_dependent_log_keys else rules_page.PUBLISHED[kind]
     workload = kind(settings, facts)
     folder.mkdir(parents=True)
     path = folder / "result_0.txt"

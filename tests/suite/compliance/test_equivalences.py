@@ -32,14 +32,14 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workloa
     assert ["max pool" in text for text in stated] == ([False, True] if workload == "resnet50" else [])
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
-    assert f"{known()[framework].from_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
+    assert f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
     assert max(len(random_numbers), len(found)) <= 300  # a README's line
 
 
 def test_the_docs_have_the_same_figures():
     text = (PROJECT / "docs" / "packaging.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    of_frameworks = [known()[name].from_float64 for name in ("pytorch", "tensorflow", "mxnet", "jax")]
+    of_frameworks = [known()[name].max_error_vs_float64 for name in ("pytorch", "tensorflow", "mxnet", "jax")]
     for optimizer in of_frameworks[0]:
         (row,) = [line for line in rows if line.startswith(f"| `{optimizer}` |")]
         shown = [cell.strip() for cell in row.split("|")[3:7]]

@@ -50,7 +50,7 @@ EDITS = [
     ("resnet50", "data_fingerprint", 64 * "0", "submission_division"),
     ("ncf", "data_fingerprint", "", "submission_division"),
     ("gnmt", "data_fingerprint", None, "submission_division"),
-    ("resnet50", "batch_size_global", 256, "global_batch_size"),
+    ("resnet50", "global_batch_size", 256, "global_batch_size"),
     ("resnet50", "profile", "demo", "submission_division"),
     ("resnet50", "mode", "forward", "submission_division"),
     ("resnet50", "hyperparameter_set", "mine", "submission_division"),

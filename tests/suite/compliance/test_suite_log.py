@@ -71,14 +71,14 @@ def shorten_epochs(log, divisor):
     train_samples = next(item for item in items if item["key"] == "train_samples")["value"]
     whole = (5 if run["workload"] == "ncf" else 1) * train_samples
     kept, before = whole // divisor, 0
-    per_epoch, steps = -(-whole // run["batch_size_global"]), -(-kept // run["batch_size_global"])
+    per_epoch, steps = -(-whole // run["global_batch_size"]), -(-kept // run["global_batch_size"])
     run["repeated_samples_per_epoch"] = kept - whole
     run["repeated_share"] = 0.0
     for item in items:
         if item["key"] == "tracked_stats":
             epochs, rest = divmod(item["metadata"]["step"], per_epoch)
             item["metadata"]["step"] = epochs * steps + rest
-            samples = epochs * kept + rest * run["batch_size_global"]
+            samples = epochs * kept + rest * run["global_batch_size"]
             item["value"]["samples"] = samples - before
             item["value"]["throughput"] = (samples - before) / item["value"]["train_seconds"]
             before = samples
@@ -266,7 +266,7 @@ def test_no_content_of_a_line_raises(tmp_path_factory, key, value, step):
         {"max_epochs": 10**12, "stop": "epochs:1000000000000"},
         {"stop": "steps:1000000000000"},
         {"stop": "steps:x"},
-        {"batch_size_global": 1},
+        {"global_batch_size": 1},
         {"timing_warmup_steps": 10**12},
     ],
 )

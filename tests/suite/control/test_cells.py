@@ -46,27 +46,27 @@ class Large:
 
 
 def settings(**changes):
-    of_two_gpus = {"device": "cuda", "mode": "train", "batch_size_global": 64, "devices": 2, "nodes": 1}
+    of_two_gpus = {"device": "cuda", "mode": "train", "global_batch_size": 64, "devices": 2, "nodes": 1}
     return SimpleNamespace(**of_two_gpus | changes)
 
 
 def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
     gpus = [SimpleNamespace(memory_bytes=80 << 30), SimpleNamespace(memory_bytes=16 << 30)]
     monkeypatch.setattr(capacity.devices, "gpus", lambda: gpus)
-    check_memory(Large, settings(batch_size_global=32))  # 16 a device: as much as the smaller one has
+    check_memory(Large, settings(global_batch_size=32))  # 16 a device: as much as the smaller one has
     check_memory(Large, settings(mode="forward"))
     with pytest.raises(TooLarge) as error:
         check_memory(Large, settings())
     assert str(error.value).endswith(" 32 GiB, but only 16.0 GiB of memory per GPU are available. Set batch=global:16")
     assert error.value.shown == "OOM"
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [])  # a GPU that is not seen is not judged
-    check_memory(Large, settings(batch_size_global=10**9))
+    check_memory(Large, settings(global_batch_size=10**9))
 
 
 def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
     nodes = [AvailableHost(f"{gib}", "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for gib in (80, 16)]
-    check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
+    check_memory(Large, settings(global_batch_size=32, nodes=2), nodes)
     with pytest.raises(TooLarge, match=r"16\.0 GiB of memory per GPU are available\. Set batch=global:16$"):
         check_memory(Large, settings(nodes=2), nodes)
 

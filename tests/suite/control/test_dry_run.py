@@ -135,7 +135,7 @@ def test_a_small_data_set_under_a_large_ones_name_is_open(tmp_path, twelve, devi
 
 
 def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr(ncf.NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+    monkeypatch.setattr(ncf.NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts()))
     slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", "--dry-run")
     done = run_suite_here(tmp_path, *slurm)
     assert (done.returncode, facts(done)["division"]) == (0, "unknown until the SLURM job starts")

@@ -62,11 +62,11 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
     kind, settings = resnet("batch=global:100000", f"mode={mode}")
     # 2 batches of 100,000 x 224 x 224 x 3 bytes
     with pytest.raises(ValueError, match="its data alone need 28 GiB") as error:
-        check_inputs(kind(settings, kind.read_facts(settings)))
+        check_inputs(kind(settings, kind.load_dataset_info(settings)))
     fitting = int(str(error.value).rpartition("batch=global:")[2])
     assert 2 * fitting * 224 * 224 * 3 < 8 * GIB
     kind, settings = resnet(f"mode={mode}")
-    check_inputs(kind(settings, kind.read_facts(settings)))
+    check_inputs(kind(settings, kind.load_dataset_info(settings)))
 
 
 def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch):
@@ -76,11 +76,11 @@ def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch)
     config = composed("workload=resnet50", "profile=synthetic", "device=cpu", "batch=global:1024", "gpus=2", "nodes=2")
     kind = registry.load_workload("resnet50")
     settings = resolve_settings(config, kind, registry.load_framework("pytorch"), nodes)
-    check_inputs(kind(settings, kind.read_facts(settings)), nodes)
-    large = replace(settings, batch_size_global=22_000)
+    check_inputs(kind(settings, kind.load_dataset_info(settings)), nodes)
+    large = replace(settings, global_batch_size=22_000)
     small = [replace(nodes[0], hardware={**hardware[0], "memory_bytes": GIB})]
     with pytest.raises(ValueError, match="on CPU cores of each machine: its data alone need 3 GiB"):
-        check_inputs(kind(large, kind.read_facts(large)), small)
+        check_inputs(kind(large, kind.load_dataset_info(large)), small)
     run = SimpleNamespace(settings=settings, hardware={**hardware[0], "nodes": hardware})
     fitting = fitting_batch(kind, settings, 2 * 8 * GIB)
     assert memory.batch_advice(run) == f"a batch that should fit: batch=global:{fitting} (it was 1024)"

@@ -66,9 +66,9 @@ def written(name, has_all_epochs=False):
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     if name == "ncf":  # the set that was published, typed by its batch
         values = {key: item.value for key, item in kind.named_sets()[OF_NVIDIA].items() if key != "lr_scaling"}
-        batch = values.pop("batch_size_global")
+        batch = values.pop("global_batch_size")
         of_set = {"hyperparameter_set": OF_NVIDIA, "hyperparameters": values, "max_epochs": values["max_epochs"]}
-        settings = replace(settings, batch_size_global=batch, batch_rule=f"global:{batch}", **of_set)
+        settings = replace(settings, global_batch_size=batch, batch_rule=f"global:{batch}", **of_set)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "result_0.txt")
         workload = kind(replace(settings, devices=2), rules_page.PUBLISHED[kind])

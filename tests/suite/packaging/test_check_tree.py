@@ -102,7 +102,7 @@ SPOILT = {
     "a seed that is no number": (lambda tree: rewritten(tree, 3, 1, "x"), {"seed_checker"}, "seed_checker",
      "unreadable in result_3.txt (ValueError)", "a whole number"),
     "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"}, "result set",
-     "batch_size_global: 912 in", "equal"),
+     "global_batch_size: 912 in", "equal"),
     "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()), {"result", "seed_checker"},
      "result set", "one run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
     "another benchmark's folder": (lambda tree: as_benchmark(tree, "resnet"), {"result"}, "result set", "ssd",

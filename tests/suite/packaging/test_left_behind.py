@@ -47,7 +47,7 @@ def runs(tmp_path):
 
 
 def ncf_runs(folder):
-    for index in range(registry.load_workload("ncf").official_runs):
+    for index in range(registry.load_workload("ncf").runs_required):
         our_run(folder / "job", index)
     return folder
 

@@ -28,7 +28,7 @@ from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from suite.worker.identity import log_identity
+from suite.worker.identity import write_log_header
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
 from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
@@ -101,7 +101,7 @@ def ours(tmp_path_factory):
     """The package of runs of all six with the default sets, as our own writer logs them: closed, on one machine."""
     tmp_path = tmp_path_factory.mktemp("ours")
     for kind in rules_page.WORKLOADS:
-        for index in range(kind.official_runs):
+        for index in range(kind.runs_required):
             our_run(tmp_path / "logs" / kind.name, index, kind.name, dirty=(kind.name, index) == ("ssd", 3))
     return package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
 
@@ -240,7 +240,7 @@ REFUSED = {
      "max_samples: 1 in .*, 7 in .*result_3.txt"),
     "another batch": (
         lambda logs: derived(log_set(logs, "resnet")[2], logs / "result_2.txt", 1, 999, global_batch_size=1632),
-        "batch_size_global: 3,264 in .*, 1,632 in .*result_2.txt",
+        "global_batch_size: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
     "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
      "result_1.txt and .*result_4.txt have the same run_start, so they are copies of one run"),
@@ -544,7 +544,7 @@ def recorded(folder, settings):
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
         shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
-        log_identity(log, spec, SimpleNamespace(measured_by=dict, round=round_called(settings.rules), **shares))
+        write_log_header(log, spec, SimpleNamespace(metric_signatures=dict, round=round_called(settings.rules), **shares))
     return read(folder / "result_0.txt")
 
 

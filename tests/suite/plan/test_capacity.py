@@ -41,7 +41,7 @@ def test_the_default_batches_of_one_device_fit_a_laptop(workload, memory):
 
 
 def test_activations_are_counted_before_and_behind_batch_norm_in_the_runs_precision():
-    assert planned("resnet50")[1].batch_size_global == 64  # of synthetic runs for each device
+    assert planned("resnet50")[1].global_batch_size == 64  # of synthetic runs for each device
     for precision, size in (("fp32", 4), ("bf16", 2)):
         workload, settings = planned("resnet50", f"precision={precision}")
         assert workload.activation_bytes(settings) == 2 * size * 11_113_984

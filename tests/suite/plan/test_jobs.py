@@ -21,7 +21,7 @@ from workloads.ncf.workload import NCF
 @pytest.fixture
 def job(monkeypatch, tmp_path):
     """Makes a job of NCF over ML-20M, which need not be there, on whatever Python runs this."""
-    monkeypatch.setattr(NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+    monkeypatch.setattr(NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts()))
     monkeypatch.setattr(
         run_template, "files_unlike_commit", lambda workload, framework: []
     )  # tests run before a commit too
@@ -74,7 +74,7 @@ TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
 @pytest.fixture
 def draft_of(monkeypatch, tmp_path):
     """Makes the plan of a command on a machine that allows no private network, or does, or on given machines."""
-    monkeypatch.setattr(NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+    monkeypatch.setattr(NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts()))
 
     def made(*overrides, fault="Operation not permitted", hosts=()):
         monkeypatch.setattr(private_network, "unavailable_reason", lambda: fault)
@@ -155,7 +155,7 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
             (tmp_path / "status.json").write_text(json.dumps(filed))
             assert finished_status(tmp_path, again) == expected
         of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
-        of_other_batch = replace(run, settings=replace(run.settings, batch_size_global=4096))
+        of_other_batch = replace(run, settings=replace(run.settings, global_batch_size=4096))
         for other in (of_other_data, of_other_variables, of_other_batch):
             with pytest.raises(ValueError, match="holds a run with different settings or data"):
                 finished_status(tmp_path, other)

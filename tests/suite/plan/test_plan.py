@@ -20,14 +20,14 @@ def settings_of(*overrides):
 def test_reference_defaults():
     settings = settings_of()
     assert settings.profile == "reference"
-    assert (settings.batch_size_global, settings.hyperparameters["learning_rate"]) == (2048, 5e-4)
+    assert (settings.global_batch_size, settings.hyperparameters["learning_rate"]) == (2048, 5e-4)
     assert settings.targets == {"hr_at_10": 0.635}
     assert (settings.rules, settings.dataset, settings.threads_per_device) == ("v0.5", "ml-20m", "auto")
 
 
 def test_named_sets_match_the_published_ones():
     settings = settings_of("workload.hyperparameter_set=nvidia_v0.5")
-    assert settings.batch_size_global == 1_048_576
+    assert settings.global_batch_size == 1_048_576
     published = {"learning_rate": 0.0045, "beta1": 0.25, "beta2": 0.5, "epsilon": 1e-8, "max_epochs": 20}
     assert settings.hyperparameters == published
     assert all(source.startswith("published: ") for source in settings.hyperparameter_sources.values())
@@ -52,7 +52,7 @@ def test_users_of_an_evaluation_batch_are_a_key(words, users):
 def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
     words = (f"batch={batch}", f"lr_scaling={scaling}", f"gpus={gpus}", "oversubscribe=true")
     settings = settings_of("profile=demo", *words)
-    assert settings.batch_size_global == size
+    assert settings.global_batch_size == size
     assert settings.hyperparameters["learning_rate"] == pytest.approx(rate)
     assert settings.hyperparameter_sources["learning_rate"].startswith("derived") == (rate != 0.006)
 

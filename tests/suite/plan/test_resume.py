@@ -60,7 +60,7 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
         ({"filed": {"status": "failed", "reason": "process 1 on node2: Diverged: the loss is nan"}}, "diverged"),
         ({"filed": {"status": "failed", "reason": "any words", "code": "diverged"}}, "diverged"),
         ({"facts": {"fingerprint": "other"}}, "different settings or data"),
-        ({"settings": {"batch_size_global": 1}}, "different settings or data"),
+        ({"settings": {"global_batch_size": 1}}, "different settings or data"),
         ({"identity": {"framework_version": "0"}}, "framework_version is 0, but the new run has 1"),
     ],
 )

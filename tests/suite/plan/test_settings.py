@@ -68,7 +68,7 @@ def test_defaults_see_what_the_user_chose():
 
 def test_a_workload_that_only_measures_throughput_needs_neither_sets_nor_targets():
     settings = settings_of(Throughput, "batch=per_device:32", "gpus=2", "oversubscribe=true")
-    assert (settings.batch_size_global, settings.hyperparameter_set, settings.targets) == (64, "", {})
+    assert (settings.global_batch_size, settings.hyperparameter_set, settings.targets) == (64, "", {})
     assert (settings.stop, settings.hyperparameters) == ("steps:50", {})
     with pytest.raises(ValueError, match=r"^batch=set: the workload has no hyperparameter set .* Set batch=global:N$"):
         settings_of(Throughput)
@@ -151,8 +151,8 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
 
 def test_lists_of_settings_are_derived_from_the_fields():
     assert {"seed", "data_dir", "round"} == set(field_names(Settings, resume=False))
-    of_size = {item.name for item in dataclasses.fields(Settings) if item.metadata["of_size"]}
-    assert of_size == {"devices", "nodes", "batch_size_global"}
+    scales_with_devices = {item.name for item in dataclasses.fields(Settings) if item.metadata["scales_with_devices"]}
+    assert scales_with_devices == {"devices", "nodes", "global_batch_size"}
     assert "seed" not in field_names(Settings, logged=True)
     # rows of synchronous and asynchronous runs are never one, and give no speedup
     assert {"update", "straggler_ms"} <= set(field_names(Settings, logged=True, row=True, family=True, resume=True))

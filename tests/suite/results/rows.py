@@ -12,7 +12,7 @@ from testing.fake_logs import write_run
 
 _SETTINGS = {
     **{"workload": "ncf", "framework": "pytorch", "profile": "demo", "system": "laptop", "device": "cpu", "nodes": 1},
-    **{"device_name": "Some CPU", "batch_rule": "set", "batch_size_global": 4096, "precision": "fp32", "rules": "v0.5"},
+    **{"device_name": "Some CPU", "batch_rule": "set", "global_batch_size": 4096, "precision": "fp32", "rules": "v0.5"},
     **{"clock": "v0.5", "labels": ("demo",)},
 }
 _LOGS = count()

@@ -13,7 +13,7 @@ from tests.suite.results.rows import make_runs
 
 RATE = "opt_base_learning_rate"
 VALUES = {
-    **{"precision": ["fp32", "bf16"], "batch_size_global": [512, 4096], "devices": [1, 2], "framework": ["a", "b"]},
+    **{"precision": ["fp32", "bf16"], "global_batch_size": [512, 4096], "devices": [1, 2], "framework": ["a", "b"]},
     **{"targets": [{"hr_at_10": 0.5}, {"hr_at_10": 0.635}], "seed": [1, 2], "stop": ["target", "epochs:1"]},
     "environment_variables": [{}, {"XLA_FLAGS": "--a"}, {"XLA_FLAGS": "--a", "TF_X": "1"}],
     "hyperparameters": [{"opt_base_learning_rate": rate, "global_batch_size": 1} for rate in (0.002, 0.006)],

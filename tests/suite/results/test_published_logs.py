@@ -60,9 +60,9 @@ def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detaile
     # The global batch where the log has it; v0.5 logs hold it, or that of one device, and do not say which.
     whole = figure(row["global_batch_size"])
     if record.batch_basis == "global":
-        assert record.batch_logged == record.settings.batch_size_global == whole
+        assert record.batch_logged == record.settings.global_batch_size == whole
         return
-    assert record.settings.batch_size_global is None
+    assert record.settings.global_batch_size is None
     if record.batch_logged is None:
         assert row["status"] == "unreadable"
         return

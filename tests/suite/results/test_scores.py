@@ -181,10 +181,10 @@ def test_a_ratio_as_text(before, after, words):
 
 
 def test_kind_of_scaling():
-    one, kinds = make_result(2, batch_size_global=128), {128: "strong", 512: "weak", 256: "mixed", None: "unknown"}
+    one, kinds = make_result(2, global_batch_size=128), {128: "strong", 512: "weak", 256: "mixed", None: "unknown"}
     for batch, kind in kinds.items():
-        assert ratio(one, make_result(8, batch_size_global=batch)).scaling == kind
-    assert ratio(one, make_result(8, batch_size_global=128, batch_unit="tokens")).scaling == "unknown"
+        assert ratio(one, make_result(8, global_batch_size=batch)).scaling == kind
+    assert ratio(one, make_result(8, global_batch_size=128, batch_unit="tokens")).scaling == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(seeds, epochs, sa
     ]
     chance = ratio(*sides).chance
     assert (said in chance) if said else chance == ""
-    assert ratio(sides[0], replace(sides[1], batch_size_global=8192)).chance == ""
+    assert ratio(sides[0], replace(sides[1], global_batch_size=8192)).chance == ""
 
 
 def counts(results):

@@ -12,7 +12,7 @@ from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
 
 def test_counts_of_runs_are_those_of_the_workloads():
     """One table that scores, convergence and packages ask."""
-    assert {name: load_workload(name).official_runs for name in WORKLOADS} == {
+    assert {name: load_workload(name).runs_required for name in WORKLOADS} == {
         name: RUNS_REQUIRED[name] for name in WORKLOADS
     }
 

@@ -87,10 +87,10 @@ def test_results_have_stable_and_different_keys(logs):
 
 def test_a_series_has_one_result_on_each_number_of_devices(tmp_path):
     for devices, batch in ((1, 4096), (1, 8192), (2, 4096), (2, 8192)):
-        write_run(tmp_path, f"{devices} {batch}", devices=devices, batch_size_global=batch)
+        write_run(tmp_path, f"{devices} {batch}", devices=devices, global_batch_size=batch)
     found = all_series(results(tmp_path))
     assert [[result.devices for result in series] for series in found] == [[1, 2], [1, 2]]
-    assert all(len({result.batch_size_global for result in series}) == 1 for series in found)
+    assert all(len({result.global_batch_size for result in series}) == 1 for series in found)
 
 
 def test_hyperparameters_that_somebody_chose_part_series(tmp_path):

@@ -17,9 +17,9 @@ RATE = "opt_base_learning_rate"
         ({"seed": 2}, (), []),
         ({"hyperparameters": {RATE: 0.002}}, (), ["learning rate 0.001 and 0.002"]),
         ({"targets": {"hr_at_10": 0.5}}, (), ["target hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5"]),
-        ({"devices": 2, "batch_size_global": 8192}, ("gpus",), []),
-        ({"batch_size_global": 512, "batch_rule": "global:512"}, ("batch",), []),
-        ({"batch_size_global": 512}, (), ["global batch 4,096 and 512"]),
+        ({"devices": 2, "global_batch_size": 8192}, ("gpus",), []),
+        ({"global_batch_size": 512, "batch_rule": "global:512"}, ("batch",), []),
+        ({"global_batch_size": 512}, (), ["global batch 4,096 and 512"]),
         ({"environment_variables": {"XLA_FLAGS": "--a"}}, (), ["XLA_FLAGS none and --a"]),
         ({"environment_variables": {"CUDA_VISIBLE_DEVICES": "3"}}, (), []),
         ({"labels": ("demo", "special"), "precision": "bf16"}, (), ["precision fp32 and bf16"]),
@@ -31,12 +31,12 @@ def test_phrases_of_two_runs(changed, aside, phrases):
 
 
 def test_columns_and_common_values_are_apart():
-    results = [make_result(devices, batch_size_global=4096 * devices) for devices in (1, 2, 4)]
+    results = [make_result(devices, global_batch_size=4096 * devices) for devices in (1, 2, 4)]
     found = settings_difference(results)
-    assert found.columns == {"devices": (1, 2, 4), "batch_size_global": (4096, 8192, 16384)}
+    assert found.columns == {"devices": (1, 2, 4), "global_batch_size": (4096, 8192, 16384)}
     assert found.common["framework"] == "pytorch"
-    assert not {"devices", "batch_size_global"} & set(found.common)
-    assert set(found.without({"devices"}).columns) == {"batch_size_global"}
+    assert not {"devices", "global_batch_size"} & set(found.common)
+    assert set(found.without({"devices"}).columns) == {"global_batch_size"}
     assert set(found.only({"devices"}).columns) == {"devices"}
 
 
@@ -50,10 +50,10 @@ def test_a_setting_that_a_log_does_not_have_is_not_known():
 def test_labels_are_as_short_as_distinguishes():
     """The learning rate follows from the batch, except between the first two results."""
     settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
-    results = [make_result(batch_size_global=batch, hyperparameters={RATE: rate}) for batch, rate in settings]
+    results = [make_result(global_batch_size=batch, hyperparameters={RATE: rate}) for batch, rate in settings]
     names = ("global batch 4,096, learning rate 0.004", "global batch 4,096, learning rate 0.008")
     assert distinct_labels(results) == [*names, "global batch 512, learning rate 0.0005"]
-    of_batches = [make_result(batch_size_global=batch, hyperparameters={RATE: rate}) for batch, rate in settings[1:]]
+    of_batches = [make_result(global_batch_size=batch, hyperparameters={RATE: rate}) for batch, rate in settings[1:]]
     assert distinct_labels(of_batches) == ["global batch 4,096", "global batch 512"]
     assert distinct_labels(results[:1]) == [""]
 
@@ -92,7 +92,7 @@ def test_long_values_stay_different():
 )
 def test_labels_are_equal_exactly_for_equal_settings(settings):
     results = [
-        make_result(batch_size_global=batch, hyperparameters={RATE: rate}, framework=name)
+        make_result(global_batch_size=batch, hyperparameters={RATE: rate}, framework=name)
         for batch, rate, name in settings
     ]
     labels = distinct_labels(results)

@@ -40,7 +40,7 @@ def test_a_run_is_exported_with_all_that_its_log_says(tmp_path):
     assert points(run, "result/seconds_to_target") == [(303, 6.0, 6000)]
     assert points(run, "result/epochs") == [(303, 3.0, 6000)]
     assert {"result/run_seconds", "result/start_ms"}.isdisjoint(one.name for one in run.scalars)
-    expected = {"framework": "pytorch", "batch_size_global": 4096, "seed": 12345, "targets": '{"hr_at_10": 0.635}'}
+    expected = {"framework": "pytorch", "global_batch_size": 4096, "seed": 12345, "targets": '{"hr_at_10": 0.635}'}
     expected |= {
         "hyperparameters.opt_base_learning_rate": 0.003,
         "hyperparameters.input_hp_sample_train_replacement": True,

@@ -35,7 +35,7 @@ def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
     assert [step for step, _, _ in run["scalars"]["step/training_loss"]] == [101, 202, 303]
     assert run["scalars"]["result/seconds_to_target"] == [[303, 6.0, START + 6]]
     assert run["session"] == [START, START + 6, 1]
-    expected = {"hyperparameters.opt_base_learning_rate": 0.003, "framework": "pytorch", "batch_size_global": 4096.0}
+    expected = {"hyperparameters.opt_base_learning_rate": 0.003, "framework": "pytorch", "global_batch_size": 4096.0}
     assert expected.items() <= run["hparams"].items()
     for text in (run["texts"][-1], run["hparams"]["labels"], run["descriptions"][-1]):
         assert "cpu; demo; busy machine: others took 48 % of its cores; Not verified by MLCommons" in text

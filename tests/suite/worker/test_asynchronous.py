@@ -15,7 +15,7 @@ from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
 from tests.suite.worker.test_loop import make_run
-from workloads.api import Batch, Exchange, TrainStats, count_update, tail_size
+from workloads.api import Batch, ParameterServerClient, TrainStats, record_update, metadata_size
 
 SECONDS = 60.0
 """After which a test that waits has failed."""
@@ -26,7 +26,7 @@ class World:
 
     def __init__(self, workers):
         self.workers, self.lock = workers, threading.Lock()
-        self.slope, self.counts = 0.0, np.zeros(tail_size(workers), np.float32)
+        self.slope, self.counts = 0.0, np.zeros(metadata_size(workers), np.float32)
         self.meeting = threading.Barrier(workers)
         self.left, self.made = [None] * workers, [0] * workers
         self.changed = threading.Condition()
@@ -52,11 +52,11 @@ class Worker(toy.ToyTrainer):
 
     world: World
 
-    def setup(self, weights, warm_up=True):
-        super().setup(weights, warm_up)
+    def setup(self, weights, warmup=True):
+        super().setup(weights, warmup)
         if self.settings.update == "async":
             place = self.worker
-            self.exchange = Exchange(self, place.rank, place.world_size, self.workload.learning_rate)
+            self.exchange = ParameterServerClient(self, place.rank, place.world_size, self.workload.learning_rate)
 
     def pull(self):
         if self.worker.rank == 0:
@@ -68,7 +68,7 @@ class Worker(toy.ToyTrainer):
     def push(self, tail):
         with self.world.lock:
             self.world.slope -= tail[0] * self.gradient
-            count_update(self.world.counts, tail)
+            record_update(self.world.counts, tail)
         self.world.note(self.worker.rank)
 
     def train(self, steps, first_step):
@@ -76,8 +76,8 @@ class Worker(toy.ToyTrainer):
         for (batch,) in steps:
             count += 1
             x = batch.arrays["x"]
-            loss += float(((self.slope - 3) ** 2 * x**2).sum() / batch.weight_global)
-            self.gradient = float((2 * (self.slope - 3) * x**2).sum() / batch.weight_global)
+            loss += float(((self.slope - 3) ** 2 * x**2).sum() / batch.global_weight_sum)
+            self.gradient = float((2 * (self.slope - 3) * x**2).sum() / batch.global_weight_sum)
             if self.exchange is not None:
                 self.exchange.push()
                 continue
@@ -223,4 +223,4 @@ def test_a_worker_trains_on_the_mean_of_its_own_share():
         [Batch({"x": np.zeros(3)}, 0.0, 4.0, 4, {"tokens": 40})],  # padding alone
     ]
     ((own,),) = own_batches(batches)
-    assert (own.weight, own.weight_global, own.samples_global, own.counts_global) == (3.0, 3.0, 3, {"tokens": 30})
+    assert (own.weight, own.global_weight_sum, own.global_samples, own.global_counts) == (3.0, 3.0, 3, {"tokens": 30})

@@ -19,7 +19,7 @@ from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
 from tests.suite.worker.test_loop import EveryThirdEpochAndAHalf, make_run
-from workloads.api import Epochs
+from workloads.api import EpochSchedule
 
 STEPS = 80
 """Five epochs of 16."""
@@ -182,7 +182,7 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
         for kind in (First, Second):
             place = worker_context_for(run, 0, 1)
             trainer = kind(toy.Toy(run.settings, run.facts), place)
-            epochs = Epochs(lambda epoch: 1000)
+            epochs = EpochSchedule(lambda epoch: 1000)
             processes.append(CheckpointManager(run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)))
         looked, written = [], []
         for step in range(1, 200):

@@ -15,7 +15,7 @@ from suite.worker.evaluation import keep_alive, measured
 from suite.worker.heartbeat import HeartbeatWriter, read_heartbeat
 from tests.helpers import events
 from tests.suite.worker.test_loop import make_run, run_loop, toy
-from workloads.api import Batch, Epochs, TrainStats
+from workloads.api import Batch, EpochSchedule, TrainStats
 from workloads.common.batch_plan import BatchPlan, buckets_by_tokens
 
 LENGTHS = np.random.default_rng(11).integers(1, 17, 400)
@@ -24,7 +24,7 @@ LENGTHS = np.random.default_rng(11).integers(1, 17, 400)
 class Sentences(toy.Toy):
     """Batches by tokens; epoch 0 leaves out what is longer than 8, so epochs differ in their number of steps."""
 
-    batch_unit, sample_unit, further_units = "tokens", "sentences", ("tokens",)
+    batch_unit, sample_unit, extra_throughput_units = "tokens", "sentences", ("tokens",)
 
     @property
     def samples_per_epoch(self):
@@ -32,7 +32,7 @@ class Sentences(toy.Toy):
 
     def plan(self, epoch):
         edges = [4, 8] if epoch == 0 else [4, 8, 16]
-        buckets = buckets_by_tokens(edges, self.settings.batch_size_global, self.settings.devices)
+        buckets = buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
         return BatchPlan(LENGTHS, buckets, self.settings.seed, epoch)
 
     def steps_in_epoch(self, epoch):
@@ -48,7 +48,7 @@ class SentenceData:
 
     def train(self, first_step, stop_step):
         for step in range(first_step, stop_step):
-            epoch = self.workload.epochs.of_step(step)
+            epoch = self.workload.epochs.epoch_of(step)
             _, samples = self.workload.plan(epoch).batch(step - self.workload.epochs.start(epoch))
             tokens = int(LENGTHS[samples].sum())
             x = np.linspace(-1, 1, len(samples), dtype=np.float32)
@@ -56,8 +56,8 @@ class SentenceData:
 
 
 def test_epochs_of_different_lengths_and_two_units(tmp_path):
-    run_loop(tmp_path, workload_type=Sentences, stop="epochs:3", batch_size_global=256)
-    workload = Sentences(make_run(tmp_path / "again", batch_size_global=256).settings, make_run(tmp_path).facts)
+    run_loop(tmp_path, workload_type=Sentences, stop="epochs:3", global_batch_size=256)
+    workload = Sentences(make_run(tmp_path / "again", global_batch_size=256).settings, make_run(tmp_path).facts)
     lengths = [len(workload.plan(epoch)) for epoch in range(3)]
     assert lengths[0] < lengths[1] == lengths[2]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -77,8 +77,8 @@ def test_epochs_ask_once_for_each():
         asked.append(epoch)
         return [3, 1, 5][epoch % 3]
 
-    epochs = Epochs(steps_in_epoch)
-    assert [epochs.of_step(step) for step in (0, 2, 3, 4, 8, 9, 12)] == [0, 0, 1, 2, 2, 3, 4]
+    epochs = EpochSchedule(steps_in_epoch)
+    assert [epochs.epoch_of(step) for step in (0, 2, 3, 4, 8, 9, 12)] == [0, 0, 1, 2, 2, 3, 4]
     assert [epochs.start(epoch) for epoch in range(5)] == [0, 3, 4, 9, 12]
     assert asked == sorted(set(asked))
 

@@ -16,13 +16,13 @@ from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
-from workloads.api import Diverged, Facts, Settings
+from workloads.api import NonFiniteLossError, Facts, Settings
 from workloads.api.deviations import deviation_of_text
 
 DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {
     "workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu", "devices": 1,
-    "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32", "batch_size_global": 64,
+    "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32", "global_batch_size": 64,
     "batch_rule": "set", "lr_scaling": "none", "seed": 3, "stop": "target", "mode": "train", "dataset": "toy-demo",
     "model": {}, "targets": {"fit": 0.99}, "hyperparameter_set": "demo", "hyperparameters": {"learning_rate": 0.2,
     "max_epochs": 5}, "hyperparameter_sources": {}, "options": {"misbehave": "no"},
@@ -84,11 +84,11 @@ def test_a_warm_up_beats_before_every_shape(tmp_path):
     counts = []
 
     class Compiling(toy.ToyTrainer):
-        def setup(self, weights, warm_up=True):
+        def setup(self, weights, warmup=True):
             for specs in self.workload.shapes():
                 self.dummy_batch(specs)
                 counts.append(self.beat.__self__.state.count)
-            super().setup(weights, warm_up)
+            super().setup(weights, warmup)
 
     run_loop(tmp_path, trainer_type=Compiling)
     assert counts
@@ -101,7 +101,7 @@ FIT = {"fit": "one minus the error"}
 class Explained(toy.Toy):
     repeated_samples_per_epoch = 24
 
-    def measured_by(self):
+    def metric_signatures(self):
         return FIT
 
 
@@ -109,7 +109,7 @@ class Explained(toy.Toy):
 def test_what_a_workload_says_of_its_runs_is_in_suite_run(tmp_path, kind, said):
     run_loop(tmp_path, workload_type=kind)
     (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
-    assert tuple(map(value.get, ("measured_by", "repeated_samples_per_epoch", "repeated_share"))) == said
+    assert tuple(map(value.get, ("metric_signatures", "repeated_samples_per_epoch", "repeated_share"))) == said
 
 
 @pytest.mark.parametrize(("rules", "first"), [("v0.7", 1), ("v0.5", 0)])
@@ -176,7 +176,7 @@ def test_a_process_without_scores_misses_the_target_too(tmp_path):
 
 @pytest.mark.parametrize(
     ("misbehaves", "error", "said", "last"),
-    [("setup", RuntimeError, "setup went wrong", "init_start"), ("diverge", Diverged, "the loss is nan", "run_stop")],
+    [("setup", RuntimeError, "setup went wrong", "init_start"), ("diverge", NonFiniteLossError, "the loss is nan", "run_stop")],
 )
 def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves, error, said, last):
     with pytest.raises(error, match=said):

@@ -25,7 +25,7 @@ def threads_beside(monkeypatch, taken, worker=None, **changes):
 
     monkeypatch.setattr(threads, "cores_taken", look)
     settings = make_run(**{**DEMO, "threads_per_device": "auto", **changes}).settings
-    return threads.with_threads(worker or worker_context_for(), settings).threads_per_device
+    return threads.resolve_thread_count(worker or worker_context_for(), settings).threads_per_device
 
 
 @pytest.mark.parametrize(("taken", "left"), [(0, 4), (1, 3), (3, 1), (4, 1)])

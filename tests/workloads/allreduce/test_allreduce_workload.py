@@ -15,10 +15,10 @@ KIB, GIB = 1 << 10, 1 << 30
 
 
 def workload(**changes):
-    values = {"profile": "synthetic", "devices": 2, "batch_size_global": 64 * KIB, "timing_each": "steps"}
+    values = {"profile": "synthetic", "devices": 2, "global_batch_size": 64 * KIB, "timing_each": "steps"}
     values |= {"hyperparameter_set": "sizes", "stop": "epochs:1", **changes}
     chosen = settings("allreduce", **values)
-    return AllReduce(chosen, AllReduce.read_facts(chosen))
+    return AllReduce(chosen, AllReduce.load_dataset_info(chosen))
 
 
 def resolved(*typed):
@@ -36,7 +36,7 @@ def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
     steps = [first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
     assert [int(step.arrays["bytes"][0]) for step in steps] == [size for size in sizes(64 * KIB) for _ in range(25)]
     assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
-    assert sum(step.samples_global for step in steps) == one.samples_per_epoch
+    assert sum(step.global_samples for step in steps) == one.samples_per_epoch
 
 
 def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():
@@ -52,19 +52,19 @@ def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():
 def test_times_of_timed_steps_alone_count_and_sizes_that_a_run_got_to():
     one = workload()
     seconds = [99.0 if step % 25 < WARMUPS else 1e-6 * (1 + step // 25) for step in range(100)]
-    ((key, value),) = one.figures_of_steps(seconds, "a clock").items()
+    ((key, value),) = one.summarize_step_times(seconds, "a clock").items()
     assert key == "suite_all_reduce"
     assert {"devices": 2, "warmups": 5, "how": "a clock"}.items() <= value.items()
     assert [(item["bytes"], item["count"], item["median_us"]) for item in value["sizes"]] == [
         (KIB, 20, 1.0), (4 * KIB, 20, 2.0), (16 * KIB, 20, 3.0), (64 * KIB, 20, 4.0),
     ]  # fmt: skip
-    cut_short = workload(stop="steps:30").figures_of_steps(seconds[:30], "a clock")["suite_all_reduce"]
+    cut_short = workload(stop="steps:30").summarize_step_times(seconds[:30], "a clock")["suite_all_reduce"]
     assert [item["bytes"] for item in cut_short["sizes"]] == [KIB]
 
 
 def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     chosen = resolved("timing=steps")
-    assert (chosen.stop, chosen.batch_size_global, chosen.dataset, dict(chosen.targets)) == ("epochs:1", GIB, "", {})
+    assert (chosen.stop, chosen.global_batch_size, chosen.dataset, dict(chosen.targets)) == ("epochs:1", GIB, "", {})
     assert not chosen.to_target
     with pytest.raises(ValueError, match="stop=target: the workload has no target"):
         resolved("timing=steps", "stop=target")
@@ -78,7 +78,7 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
         ({"devices": 1}, "gpus=1: one device has nothing to sum"),
         ({"mode": "forward"}, "mode=forward: allreduce computes no passes"),
         ({"timing_each": "stretch"}, "type timing=steps, or study=allreduce"),
-        ({"batch_size_global": 512, "batch_rule": "global:512"}, "batch=global:512: the largest buffer, in bytes"),
+        ({"global_batch_size": 512, "batch_rule": "global:512"}, "batch=global:512: the largest buffer, in bytes"),
         ({"devices": 512, "precision": "bf16"}, "sums over more than 256 devices are not exact"),
     ],
 )

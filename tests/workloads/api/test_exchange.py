@@ -5,14 +5,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from workloads.api import Exchange, count_update, tail_size
+from workloads.api import ParameterServerClient, record_update, metadata_size
 
 
 class Server:
     """Counts what workers push, and keeps the tails."""
 
     def __init__(self, workers):
-        self.counts = np.zeros(tail_size(workers), np.float32)
+        self.counts = np.zeros(metadata_size(workers), np.float32)
         self.pushed = []
 
     def pull(self):
@@ -20,12 +20,12 @@ class Server:
 
     def push(self, tail):
         self.pushed.append(tail.tolist())
-        count_update(self.counts, tail)
+        record_update(self.counts, tail)
 
 
 def exchanges(workers, rate=lambda step: 0.5):
     server = Server(workers)
-    return server, [Exchange(server, worker, workers, rate) for worker in range(workers)]
+    return server, [ParameterServerClient(server, worker, workers, rate) for worker in range(workers)]
 
 
 def test_alone_nothing_is_stale():
@@ -75,9 +75,9 @@ def test_a_step_is_as_many_updates_as_there_are_workers():
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_a_server_notes_whose_update_came_when(workers):
-    counts = np.zeros(tail_size(workers), np.float32)
+    counts = np.zeros(metadata_size(workers), np.float32)
     for number in range(2 * workers):
         tail = np.zeros_like(counts)
         tail[:2] = 0.1, number % workers
-        count_update(counts, tail)
+        record_update(counts, tail)
     assert counts.tolist() == [2 * workers, *range(workers + 1, 2 * workers + 1)]

@@ -17,7 +17,7 @@ from workloads.resnet50.workload import ResNet50
 
 OWN = """setup_is_timed: true
 first_epoch: 0
-bleu_point: 0.01
+bleu_scale: 0.01
 ruleset: 4.0.0
 phrases: {each_once: "Training Data Order"}
 rows: [every]

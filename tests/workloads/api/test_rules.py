@@ -39,7 +39,7 @@ BOTH = {"box": 0.3, "mask": 0.2}
     ],
 )
 def test_what_a_kind_allows(said, fine, refused):
-    values = {"warmup": 5, "nothing": None, "batch_size_global": 64, "devices": 4}
+    values = {"warmup": 5, "nothing": None, "global_batch_size": 64, "devices": 4}
     found = allowed(said, MODEL)
     assert [value for value in fine if not found.allows(value, values)] == []
     assert [value for value in refused if found.allows(value, values)] == []

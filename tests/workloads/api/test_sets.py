@@ -8,7 +8,7 @@ import pytest
 from suite.common import conf, registry
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed
-from workloads.api import of_sets, option_keys, sets, untyped
+from workloads.api import hyperparameter_fields, option_keys, sets, default_values
 
 SHIPPED = [
     (workload, name)
@@ -55,8 +55,8 @@ def test_a_configuration_holds_the_keys_that_can_be_typed(workload):
     found = composed(f"workload={workload}", "profile=synthetic").workload
     typed = {key.partition(".")[2] for key in option_keys(options) if key.startswith("workload.")}
     assert set(found) == typed
-    assert all(found[key] is None for key in of_sets(options) if key in typed)
-    assert found == {**{key: untyped(options)[key] for key in typed}, "name": workload}
+    assert all(found[key] is None for key in hyperparameter_fields(options) if key in typed)
+    assert found == {**{key: default_values(options)[key] for key in typed}, "name": workload}
 
 
 def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
@@ -68,7 +68,7 @@ def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
         **{name: item.source for name, item in reference.items()},
         **{"learning_rate": "user: mine.yaml", "beta1": "derived: by hand", "beta2": "user"},
     }
-    assert settings.batch_size_global == reference["batch_size_global"].value
+    assert settings.global_batch_size == reference["global_batch_size"].value
     assert workload.named_sets()["mine"].sentence == "A try"
 
 
@@ -129,13 +129,13 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
         (OWN + "beta1:\n", "beta1=None: a number"),
         (OWN + "beta1: {value: 1, from: me}\n", "beta1: write a value, or {value: …, source: …}"),
         (OWN + "beta1: {value: 1, source: 3}\n", "beta1: no source"),
-        (OWN + "batch_size_global: 0\n", "batch_size_global=0: at least 1"),
-        (OWN + "batch_size_global: 1.5\n", "batch_size_global=1.5: a whole number"),
+        (OWN + "global_batch_size: 0\n", "global_batch_size=0: at least 1"),
+        (OWN + "global_batch_size: 1.5\n", "global_batch_size=1.5: a whole number"),
         (OWN + "lr_scaling: square\n", "lr_scaling=square: allowed: linear, none, sqrt"),
         (OWN + "sentence: [a]\n", "sentence: a text is needed"),
         ("based_on: referense\n", r"based_on: there is no set referense; allowed: .*\(did you mean 'reference'\?\)"),
         ("based_on: mine\n", "based_on=mine: mine > mine never ends"),
-        ("learning_rate: 0.1\n", "batch_size_global: missing; write it, or based_on: NAME"),
+        ("learning_rate: 0.1\n", "global_batch_size: missing; write it, or based_on: NAME"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, said):
@@ -165,7 +165,7 @@ def test_a_worker_needs_no_yaml():
         "import suite.worker.main\n"
         "from suite.common import registry\n"
         "from workloads.api import Settings\n"
-        "figures = {'name': 'v9', 'setup_is_timed': True, 'first_epoch': 3, 'bleu_point': 1.0, 'ruleset': ''}\n"
+        "figures = {'name': 'v9', 'setup_is_timed': True, 'first_epoch': 3, 'bleu_scale': 1.0, 'ruleset': ''}\n"
         "for name in registry.names(registry.WORKLOADS):\n"
         "    kind = registry.load_workload(name)\n"
         "    assert kind.options_of(Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"

@@ -9,14 +9,14 @@ from workloads.common.schedules import (
     exponential_warm_up,
     polynomial_decay,
     step_decay,
-    warm_up,
+    warmup,
     warm_up_from,
 )
 
 
 def test_warm_up_is_linear_from_zero_and_ends():
-    assert [warm_up(step, 4, 0.8) for step in range(6)] == [0.0, 0.2, 0.4, pytest.approx(0.6), None, None]
-    assert warm_up(0, 0, 0.8) is None
+    assert [warmup(step, 4, 0.8) for step in range(6)] == [0.0, 0.2, 0.4, pytest.approx(0.6), None, None]
+    assert warmup(0, 0, 0.8) is None
 
 
 def test_warm_up_from_a_share_of_the_rate():

@@ -35,7 +35,7 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
     )
     found = {key: value for key, value, _ in logged}
     assert found["opt_name"] == "adam"
-    assert found["suite_run"]["measured_by"]["bleu"].startswith("nrefs:1|case:lc")
+    assert found["suite_run"]["metric_signatures"]["bleu"].startswith("nrefs:1|case:lc")
     metadata = only(more for key, _, more in logged if key == "max_sequence_length")
     assert metadata["method"] == "discard"
     checked = suite_here(tmp_path, "check", folder / "result_0.txt")

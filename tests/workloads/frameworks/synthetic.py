@@ -22,13 +22,13 @@ class Synthetic(Workload):
     Options = Options
     steps_of_run = STEPS
     samples_per_epoch = 100
-    open_data = defaults = read_facts = None  # nobody asks
+    open_data = defaults = load_dataset_info = None  # nobody asks
 
     def __init__(
         self, updates: OptimizerSettings, replicas: int, samples: int, compile: str = "off", mode: str = "train"
     ):
         settings = Settings(
-            workload="synthetic", devices=replicas, batch_size_global=replicas * samples, precision="fp32", nodes=1,
+            workload="synthetic", devices=replicas, global_batch_size=replicas * samples, precision="fp32", nodes=1,
             cores_per_device=1, device="cpu", mode=mode, options={"compile": compile},
         )  # fmt: skip
         super().__init__(settings, Facts(100, 100, {}, "synthetic"))

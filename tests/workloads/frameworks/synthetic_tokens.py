@@ -89,7 +89,7 @@ def loss_and_gradients(weights, batch: Batch):
     logits = logits - logits.max(-1, keepdims=True)
     logarithms = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     wanted = np.eye(WORDS)[batch.arrays["target"]]
-    share = batch.arrays["weight"][..., None] / batch.weight_global
+    share = batch.arrays["weight"][..., None] / batch.global_weight_sum
     by_logits = (np.exp(logarithms) - wanted) * share
     by_embedding = np.zeros((WORDS, WIDTH))
     np.add.at(by_embedding, batch.arrays["source"], by_logits @ weights["output.weight"])

@@ -1,7 +1,7 @@
 """A workload whose gradients are its batches, to hold optimizers against float64 NumPy; free of frameworks.
 
 The loss of a sample is the sum over parameters of <w, x>, x being the array of the batch under the parameter's name: a step's
-gradient is the sum of all x over weight_global, whatever the weights are.
+gradient is the sum of all x over global_weight_sum, whatever the weights are.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ OPTIMIZERS = {
 }
 RULES = {
     "a.weight": ParameterRule(0.05, adapt=True),
-    "a.bias": ParameterRule(rate_multiple=2.0),
-    "b.weight": ParameterRule(0.05, adapt=True, rate_multiple=0.5),
+    "a.bias": ParameterRule(lr_multiplier=2.0),
+    "b.weight": ParameterRule(0.05, adapt=True, lr_multiplier=0.5),
     "b.bias": ParameterRule(0.01),
 }
 FROZEN = {"b.weight": ParameterRule(frozen=True), "still.weight": ParameterRule(frozen=True)}
@@ -110,7 +110,7 @@ def expected(workload: Updates) -> dict[str, np.ndarray]:
     def gradients(step, weights):
         parts = [workload.batch(step, replica) for replica in range(workload.settings.devices)]
         return {
-            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts) / parts[0].weight_global
+            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts) / parts[0].global_weight_sum
             for name in weights
         }
 
@@ -138,7 +138,7 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
         taken += 1
         factor = optimizers.clip_factor(gradients, settings.clip_norm) if settings.clip_norm else 1.0
         for name in trained:
-            rate = workload.learning_rate(step) * rules[name].rate_multiple
+            rate = workload.learning_rate(step) * rules[name].lr_multiplier
             arrays = (factor * gradients[name], weights[name], *slots[name])
             weights[name], *slots[name] = optimizers.updated(settings, rules[name], rate, taken, *arrays)
     kept = {f"{kind}.{name}": of_kind for name in trained for kind, of_kind in zip(kinds, slots[name], strict=True)}

@@ -71,7 +71,7 @@ def test_packages_say_how_far_from_float64_an_optimizer_is(optimizer, framework)
             found = below(computed(one, devices, case)[0], "last/")
             wanted = expected(*case.split("-")[:2], devices)
             largest = max(largest, *(relative(found[name], value) for name, value in wanted.items() if value.any()))
-    assert largest <= 1.5 * known()[framework].from_float64[optimizer]
+    assert largest <= 1.5 * known()[framework].max_error_vs_float64[optimizer]
 
 
 @chosen()

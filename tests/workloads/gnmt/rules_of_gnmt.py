@@ -53,7 +53,7 @@ LAXER = {
     **dict.fromkeys(("decay_factor", "decay_steps", "warmup_steps"), _UNCHECKED),
     **dict.fromkeys(("beta1", "beta2", "epsilon", "clip_norm", "dropout", "label_smoothing", "buckets"), _NO_KEY),
     "learning_rate": "the checker takes 0",
-    "warm_up_samples": "the checker does not look at how long the warm-up is",
+    "warmup_samples": "the checker does not look at how long the warm-up is",
     **dict.fromkeys(("model", "beam_width", "precision", "dataset", "mode"), "not logged under a key of the rules"),
 }
 EDGES = {
@@ -71,7 +71,7 @@ EDGES = {
     "dropout": [0.0, 0.1, 0.3],
     "label_smoothing": [0.0, 0.2],
     "buckets": [1, 4],
-    "batch_size_global": [128, 3_072],
+    "global_batch_size": [128, 3_072],
     "max_epochs": [1, 20],
     "targets": [{"bleu": 0.2399}, {"bleu": 0.218}, {"bleu": 0.25}],
     "model": [{**REFERENCE_MODEL, "hidden": 512}, {**REFERENCE_MODEL, "longest_translation": 80}],

@@ -82,7 +82,7 @@ LAXER = {
     "evaluation_interval_epochs": "the checker does not look at when evaluations come",
     "model": "closed_maskrcnn.yaml asks for image sizes of 0 or more",
     **dict.fromkeys(("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"),
-    "warm_up_samples": "the checker does not look at how long the warm-up is",
+    "warmup_samples": "the checker does not look at how long the warm-up is",
 }
 EDGES = {
     "learning_rate": [0.0, 0.0025, 0.01, 0.02, 0.03, 0.04, 0.05, 0.08, 0.1, 0.12, 0.16, 0.201, 0.24],
@@ -96,7 +96,7 @@ EDGES = {
     ] + [[63_000, 84_000], [72_000, 90_000], [60_000], [60_000, 80_000, 90_000]],
     "num_image_candidates": [800, 1_000, 1_500, 2_000, 3_000, 6_000, 6_001, 48_000],
     "devices": [1, 2, 16],
-    "batch_size_global": [8, 96],
+    "global_batch_size": [8, 96],
     "evaluation_interval_epochs": [2, 5],
     "max_epochs": [13, 200],
     "targets": [{**TARGETS, "SEGM": 0.338}, {**TARGETS, "BBOX": 0.37}, {"BBOX": 0.4, "SEGM": 0.35}],

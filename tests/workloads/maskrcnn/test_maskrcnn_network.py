@@ -52,7 +52,7 @@ def test_updates():
     for name, rule in rules.items():
         if not rule.frozen:
             wanted = (2.0, 0.0) if name.endswith("bias") else (1.0, 1e-4)
-            assert (rule.rate_multiple, rule.decay) == wanted
+            assert (rule.lr_multiplier, rule.decay) == wanted
     assert not any(network.parameter_rule(DEMO, name, 1e-4).frozen for name in network.shapes(DEMO))
     assert network.constants(DEMO) == {} != network.statistics(DEMO)
     assert network.statistics(MADE) == {}

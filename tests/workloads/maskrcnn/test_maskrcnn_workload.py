@@ -48,7 +48,7 @@ def test_published_figures_of_the_sets(name, batch, rate, steps, slope, candidat
     """As the configurations have them: batch, rate, decay steps, warm-up factor, candidates of a device."""
     workload = made(name)
     keys = workload.log_keys()
-    assert workload.settings.batch_size_global == batch
+    assert workload.settings.global_batch_size == batch
     assert keys["opt_base_learning_rate"] == rate
     assert keys["opt_learning_rate_decay_steps"] == workload.decay_steps == steps
     assert keys["opt_learning_rate_warmup_factor"] == pytest.approx(slope, rel=1e-12)
@@ -115,7 +115,7 @@ def test_the_checker_of_v06_passes(tmp_path, name):
         key, content = start.split()[-1], json.loads("{" + body)
         content["value"] = keys.get(key, content["value"])
         if key == "eval_accuracy":
-            content["value"] = made(name).logged_quality({"BBOX": 0.3775, "SEGM": 0.343})
+            content["value"] = made(name).eval_accuracy_value({"BBOX": 0.3775, "SEGM": 0.343})
         lines.append(f"{start}: {json.dumps(content)}\n")
     (tmp_path / "log.txt").write_text("".join(lines))
     verdict = check_file(tmp_path / "log.txt", "0.6.0")
@@ -135,7 +135,7 @@ def test_log_keys_of_the_demo():
 def test_biases_learn_twice_as_fast_without_decay_and_the_first_stage_not_at_all():
     workload = made("reference")
     assert workload.parameter_rule("fpn.inner0.weight") == ParameterRule(1e-4)
-    assert workload.parameter_rule("fpn.inner0.bias") == ParameterRule(rate_multiple=2.0)
+    assert workload.parameter_rule("fpn.inner0.bias") == ParameterRule(lr_multiplier=2.0)
     assert workload.parameter_rule("conv1.weight").frozen
     assert workload.parameter_rule("layer1.0.conv1.weight").frozen
     assert workload.parameter_rule("layer2.0.conv1.weight") == ParameterRule(1e-4)
@@ -162,7 +162,7 @@ def test_shapes_and_the_dummy_batch():
     assert not arrays["anchor_weight"].any()
     assert arrays["object_ends"].shape == (6 * 63,)
     assert len(arrays["points"]) == len(arrays["polygon_ends"]) == 0
-    assert (dummy.weight, dummy.samples_global) == (6, 6)
+    assert (dummy.weight, dummy.global_samples) == (6, 6)
     assert [set(specs) for specs in workload.evaluation_shapes()] == [{"image", "size"}] * 6
 
 

@@ -18,14 +18,14 @@ def logits(weights, user, item):
     return (both @ w("output.weight").T + w("output.bias"))[:, 0]
 
 
-def loss(weights, arrays, weight_global):
+def loss(weights, arrays, global_weight_sum):
     """Weighted binary cross-entropy with logits, over the global weight."""
     z, y = logits(weights, arrays["user"], arrays["item"]), arrays["label"].astype(np.float64)
     terms = np.logaddexp(0, z) - y * z
-    return float((terms * arrays["weight"]).sum() / weight_global)
+    return float((terms * arrays["weight"]).sum() / global_weight_sum)
 
 
-def gradient(weights, arrays, weight_global):
+def gradient(weights, arrays, global_weight_sum):
     """Gradient of `loss` by canonical name."""
     w = {name: value.astype(np.float64) for name, value in weights.items()}
     user, item = arrays["user"], arrays["item"]
@@ -36,7 +36,7 @@ def gradient(weights, arrays, weight_global):
     gmf = w["gmf_user"][user] * w["gmf_item"][item]
     both = np.concatenate([gmf, activations[-1]], axis=1)
     z = (both @ w["output.weight"].T + w["output.bias"])[:, 0]
-    d_z = ((1 / (1 + np.exp(-z)) - arrays["label"]) * arrays["weight"] / weight_global)[:, None]
+    d_z = ((1 / (1 + np.exp(-z)) - arrays["label"]) * arrays["weight"] / global_weight_sum)[:, None]
     found = {"output.weight": d_z.T @ both, "output.bias": d_z.sum(0)}
     d_both = d_z @ w["output.weight"]
     factors = gmf.shape[1]

@@ -9,7 +9,7 @@ import pytest
 
 from testing import synthetic_ncf as synthetic
 from workloads.ncf.data import NCFData, evaluation_users_per_batch
-from workloads.ncf.facts import published_facts, read_facts
+from workloads.ncf.facts import published_facts, load_dataset_info
 from workloads.ncf.sampling import Positives
 from workloads.ncf.sharding import SyntheticNCFData
 
@@ -57,8 +57,8 @@ def test_replicas_share_the_same_samples(folder, replicas, per_process):
         batches = [batch for part in parts for batch in next(iter(part.train(step, step + 1)))]
         assert len(batches) == replicas
         assert len({len(batch.arrays["user"]) for batch in batches}) == 1
-        assert len(batches[0].arrays["user"]) == -(-expected.samples_global // replicas)
-        assert {(b.weight_global, b.samples_global) for b in batches} == {(expected.weight, expected.samples_global)}
+        assert len(batches[0].arrays["user"]) == -(-expected.global_samples // replicas)
+        assert {(b.global_weight_sum, b.global_samples) for b in batches} == {(expected.weight, expected.global_samples)}
         assert sum(batch.weight for batch in batches) == expected.weight
         assert samples(batches) == samples([expected])
         order = np.concatenate([b.arrays["user"][: int(b.weight)] for b in batches])
@@ -84,7 +84,7 @@ def test_types_and_shapes(folder):
 
 def test_an_epoch_has_every_sample_once_and_its_last_batch_is_kept(epochs):
     data, (batches, _) = epochs
-    sizes = [batch.samples_global for batch in batches]
+    sizes = [batch.global_samples for batch in batches]
     assert sizes[:-1] == [4001] * (len(sizes) - 1)
     assert 0 < sizes[-1] < 4001
     user, item = synthetic.pairs()
@@ -118,7 +118,7 @@ def test_a_last_batch_smaller_than_the_number_of_replicas(tmp_path):
     parts = [open_data(tmp_path, *place, batch=total - 2) for place in places(5, 1)]
     batches = [next(iter(part.train(1, 2)))[0] for part in parts]
     assert [batch.weight for batch in batches] == [1, 1, 0, 0, 0]
-    assert all(len(batch.arrays["user"]) == 1 and batch.weight_global == 2 for batch in batches)
+    assert all(len(batch.arrays["user"]) == 1 and batch.global_weight_sum == 2 for batch in batches)
 
 
 def test_any_stretch_of_steps_is_the_same(epochs):
@@ -163,9 +163,9 @@ def test_evaluation_covers_every_user_once(folder, candidates, replicas, per_pro
         lengths.add(len(steps))
         for step in steps:
             assert len(step) == len(place[1])
-            assert {batch.samples_global for batch in step} == {int(step[0].weight_global)}
+            assert {batch.global_samples for batch in step} == {int(step[0].global_weight_sum)}
             if per_process == replicas:
-                assert step[0].weight_global == sum(batch.weight for batch in step)
+                assert step[0].global_weight_sum == sum(batch.weight for batch in step)
             for replica, batch in zip(place[1], step, strict=True):
                 valid, users, items = (batch.arrays[name] for name in ("valid", "user", "item"))
                 assert items.shape == (len(valid), 1000) == (min(64, -(-USERS // replicas)), 1000)
@@ -266,7 +266,7 @@ def test_an_item_out_of_range_is_not_trained_on(tmp_path):
 )
 def test_missing_data_says_what_to_type(tmp_path, name, command):
     with pytest.raises(ValueError, match=command) as caught:
-        read_facts(tmp_path / name)
+        load_dataset_info(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
@@ -278,10 +278,10 @@ def test_synthetic_batches_have_the_real_sizes(replicas, batch):
     last = data.steps_per_epoch - 1
     for step in (*data.train(0, 6), *data.train(last, last + 1)):
         assert len(step) == replicas
-        assert sum(one.weight for one in step) == step[0].weight_global == step[0].samples_global
+        assert sum(one.weight for one in step) == step[0].global_weight_sum == step[0].global_samples
         for one in step:
             assert one.arrays["weight"].sum() == one.weight
-            assert len(one.arrays["user"]) == -(-one.samples_global // replicas)
+            assert len(one.arrays["user"]) == -(-one.global_samples // replicas)
             assert one.arrays["item"].max() < 26_744
             assert one.arrays["user"].max() < 138_493
     assert list(data.evaluation()) == []

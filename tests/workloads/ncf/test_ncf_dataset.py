@@ -12,7 +12,7 @@ from tests.helpers import examples, written
 from workloads.api.fingerprints import FINGERPRINTS, NOT_VERIFIED
 from workloads.common.data.published import COUNTS
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, split
-from workloads.ncf.facts import read_facts
+from workloads.ncf.facts import load_dataset_info
 from workloads.ncf.ratings import Ratings
 
 HEADER = "userId,movieId,rating,timestamp\n"
@@ -113,7 +113,7 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
     assert manifest["counts"]["train"] == 120
     assert manifest["matches_published"] is False
     assert ML1M().verify(destination)[-2].startswith("ml-1m: sound")
-    facts = read_facts(destination)
+    facts = load_dataset_info(destination)
     assert (facts.train_samples, facts.evaluation_samples) == (120, 5)
     assert facts.sizes == {"users": 5, "items": 29, "min_ratings": 20}
     assert facts.fingerprint == manifest["fingerprint"]
@@ -128,30 +128,30 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
         "notice: content not known to be the published ml-100k's: prepare it from ml-100k.zip, "
         "MD5 0e33842e24a9c977be4e0107933c0723"
     ]
-    assert len(read_facts(tmp_path / "invented").notes) == 1
+    assert len(load_dataset_info(tmp_path / "invented").notes) == 1
     monkeypatch.setattr(ML100K, "archive_md5", hashlib.md5(source.read_bytes()).hexdigest())
     lines = ML100K().prepare(source, tmp_path / "published")
     assert lines[1:] == ["notice: data set fingerprint not verified, so runs are open (docs/rules.md)"]
     assert ML100K().verify(tmp_path / "published")[-1] == lines[1]
     manifest = json.loads((tmp_path / "published" / "manifest.json").read_text())
     assert (manifest["matches_published"], manifest["compared"]) == (True, "ml-100k.zip by MD5")
-    assert read_facts(tmp_path / "published").notes == (NOT_VERIFIED,)
+    assert load_dataset_info(tmp_path / "published").notes == (NOT_VERIFIED,)
     monkeypatch.setitem(FINGERPRINTS, "ml-100k", {manifest["fingerprint"]: "small"})
-    assert read_facts(tmp_path / "published").notes == ()
+    assert load_dataset_info(tmp_path / "published").notes == ()
 
 
 def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monkeypatch):
     monkeypatch.setitem(COUNTS, "ml-1m", {"ratings": 125, "users": 5, "items": 29})
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     change_manifest(tmp_path / "p", compared=None, notes=[], matches_published=True)
-    assert read_facts(tmp_path / "p").notes == ("prepared before ml-1m's content was compared",)
+    assert load_dataset_info(tmp_path / "p").notes == ("prepared before ml-1m's content was compared",)
 
 
 def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     change_manifest(tmp_path / "p", counts={"images": 3})
     with pytest.raises(ValueError, match="not of a MovieLens data set"):
-        read_facts(tmp_path / "p")
+        load_dataset_info(tmp_path / "p")
 
 
 def change_manifest(folder: Path, **changes) -> None:
@@ -178,7 +178,7 @@ def test_what_is_dropped_is_said(tmp_path):
     dataset = ML1M()
     dataset.min_ratings = 9
     lines = dataset.prepare(source, tmp_path / "x")
-    assert read_facts(tmp_path / "x").sizes["min_ratings"] == 9
+    assert load_dataset_info(tmp_path / "x").sizes["min_ratings"] == 9
     assert "notice: dropped 1 users with fewer than 9 ratings" in lines
     assert "notice: dropped 1 repeated ratings, the latest of each stays" in lines
 

@@ -6,7 +6,7 @@ import pytest
 from testing import synthetic_ncf as synthetic
 from workloads.ncf.data import NCFData
 from workloads.ncf.demo import MLDemo
-from workloads.ncf.facts import read_facts
+from workloads.ncf.facts import load_dataset_info
 from workloads.ncf.metrics import hit_rate, hits
 
 TARGET = 0.635
@@ -19,7 +19,7 @@ def folder(demo_data) -> Path:
 
 def hr_at_10(folder: Path, scores, seed: int) -> float:
     """HR@10 of `scores(user (u, 1), item (u, 1000))`."""
-    data = NCFData(synthetic.settings(folder), read_facts(folder), synthetic.place(0, range(1), 1), seed)
+    data = NCFData(synthetic.settings(folder), load_dataset_info(folder), synthetic.place(0, range(1), 1), seed)
     found = []
     for (batch,) in data.evaluation():
         user, item = batch.arrays["user"][:, None], batch.arrays["item"]
@@ -28,7 +28,7 @@ def hr_at_10(folder: Path, scores, seed: int) -> float:
 
 
 def test_size_and_layout(folder):
-    facts = read_facts(folder)
+    facts = load_dataset_info(folder)
     assert facts.sizes["users"] >= 2000
     assert facts.sizes["items"] >= 1500
     assert 75_000 < facts.train_samples < 90_000

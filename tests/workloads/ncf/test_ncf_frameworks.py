@@ -42,8 +42,8 @@ def reference():
         losses, data = [], workload.open_data(synthetic.place(0, range(1), 1), 7)
         for step, (batch,) in enumerate(data.train(0, workload.steps_per_epoch + 2), start=1):
             now = {name: value for name, (value, *_) in states.items()}
-            losses.append(neumf_numpy.loss(now, batch.arrays, batch.weight_global))
-            for name, gradient in neumf_numpy.gradient(now, batch.arrays, batch.weight_global).items():
+            losses.append(neumf_numpy.loss(now, batch.arrays, batch.global_weight_sum))
+            for name, gradient in neumf_numpy.gradient(now, batch.arrays, batch.global_weight_sum).items():
                 states[name] = optimizers.adam(*states[name], gradient, rate, step, betas, epsilon)
         data.close()
     return weights, losses, {name: value for name, (value, *_) in states.items()}

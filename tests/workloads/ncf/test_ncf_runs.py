@@ -126,7 +126,7 @@ def test_log_and_run_json_say_what_was_decided(demos):
         assert found["suite_gradients"] == {"bytes": 4 * 176_241, "tensors": 12, "buckets": 1}
         run = json.loads((folder / "run.json").read_text())
         assert (run["schema"], run["settings"]["rules"]) == (2, "v0.5")
-        assert set(run["settings"]["hyperparameter_sources"]) >= {"learning_rate", "beta1", "batch_size_global"}
+        assert set(run["settings"]["hyperparameter_sources"]) >= {"learning_rate", "beta1", "global_batch_size"}
         assert run["versions"]["mlperf-logging"] == "4.1.68"
         assert run["hardware"]["cpu_model"]
         assert set(run["git"]) == {"commit", "dirty"}

@@ -21,7 +21,7 @@ from workloads.ncf.workload import NCF
 def workload_of(*overrides, facts=None):
     config = composed("workload=ncf", "device=cpu", *overrides)
     settings = resolve_settings(config, NCF, registry.load_framework("pytorch"))
-    return NCF(settings, facts or NCF.read_facts(settings))
+    return NCF(settings, facts or NCF.load_dataset_info(settings))
 
 
 @pytest.fixture(scope="module")

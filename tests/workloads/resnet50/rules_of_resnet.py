@@ -12,7 +12,7 @@ def settings(set_name, rules="v0.7", **changes):
 
 SGD = settings(
     "nvidia_v0.7_dgx1", optimizer="sgd", learning_rate=6.0, weight_decay=2.5e-5, warmup_epochs=5, horizon_epochs=42,
-    batch_size_global=3264, lars_coefficient=0.0,
+    global_batch_size=3264, lars_coefficient=0.0,
 )  # fmt: skip
 """NVIDIA's closed v0.7 result on a DGX A100."""
 LARS = settings("nvidia_v0.7_dgx1")
@@ -24,7 +24,7 @@ CLOSED = [
     (changed(SGD, weight_decay=4e-4), []),
     (changed(LARS, label_smoothing=0.05), ["label_smoothing 0.05, not 0 or 0.1"]),
     (changed(LARS, momentum=0.95), ["momentum 0.95, not 0.9"]),
-    (changed(LARS, momentum=0.95, batch_size_global=32_768), []),
+    (changed(LARS, momentum=0.95, global_batch_size=32_768), []),
     (changed(LARS, warmup_epochs=40), ["horizon_epochs 37, not warmup_epochs or more"]),
     (settings("reference"), ["decay steps, not polynomial"]),
     (settings("reference_v0.5", "v0.5"), []),
@@ -69,7 +69,7 @@ LAXER = {
         ("precision", "dataset", "decode", "stop", "timing_warmup_steps", "update", "straggler_ms", "repeated_share"),
         "not logged under a key of the rules",
     ),
-    "warm_up_samples": "the checker does not look at how long the warm-up is",
+    "warmup_samples": "the checker does not look at how long the warm-up is",
     "learning_rate": "the checker takes 0",
 }
 EDGES = {
@@ -81,7 +81,7 @@ EDGES = {
     "horizon_epochs": [2, 90],
     "end_learning_rate": [0.0, 1e-5, 1e-4, 2e-4],
     "power": [1.0, 2.0, 2.5],
-    "batch_size_global": [256, 32_768],
+    "global_batch_size": [256, 32_768],
     "evaluation_interval_epochs": [1, 2, 4, 5],
     "evaluation_offset_epochs": [1, 4, 5],
     "max_epochs": [1, 200],
@@ -99,5 +99,5 @@ EDGES = {
 def around_the_edges():
     of_lars = {"lars_coefficient": [0.002], **EDGES}
     cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in ResNet50.named_sets())]
-    cases += [changed(LARS, momentum=0.95, batch_size_global=32_768), changed(SGD, warmup_epochs=2.5)]
+    cases += [changed(LARS, momentum=0.95, global_batch_size=32_768), changed(SGD, warmup_epochs=2.5)]
     return [ResNet50(case, IMAGENET) for case in cases]

@@ -58,10 +58,10 @@ def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Facts]:
     return destination, IMAGENET.read(destination)
 
 
-def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorch", **options: object) -> Settings:
+def settings(folder: Path, global_batch_size: int = 12, framework: str = "pytorch", **options: object) -> Settings:
     """Settings with what ResNet-50's data reads: crops of 32 pixels."""
     return synthetic.settings(
-        "resnet50", framework=framework, batch_size_global=batch_size_global, dataset="dummy", data_dir=str(folder),
+        "resnet50", framework=framework, global_batch_size=global_batch_size, dataset="dummy", data_dir=str(folder),
         model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8}, options=options,
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
     assert batch.arrays["image"].shape == (12, 32, 32, 3)
     assert batch.arrays["image"].dtype == np.uint8
     assert batch.arrays["label"].dtype == np.int32
-    assert (batch.weight, batch.weight_global, batch.samples_global) == (12.0, 12.0, 12)
+    assert (batch.weight, batch.global_weight_sum, batch.global_samples) == (12.0, 12.0, 12)
     found = set()
     for slot, image in enumerate(batch.arrays["image"]):
         for number in range(60):
@@ -190,7 +190,7 @@ def test_synthetic_batches_are_handed_out_without_a_copy():
     assert all(batch.arrays["image"].shape == (4, 32, 32, 3) for step in steps for batch in step)
     assert steps[0][0].arrays["image"] is steps[4][0].arrays["image"]
     assert steps[0][0].arrays["image"] is not steps[0][1].arrays["image"]
-    assert (steps[0][0].weight, steps[0][0].weight_global) == (4.0, 8.0)
+    assert (steps[0][0].weight, steps[0][0].global_weight_sum) == (4.0, 8.0)
     assert 100 < steps[0][0].arrays["image"].mean() < 155
     assert 0 <= steps[0][0].arrays["label"].min() <= steps[0][0].arrays["label"].max() < 10
     assert list(data.evaluation()) == []

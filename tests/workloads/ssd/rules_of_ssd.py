@@ -54,7 +54,7 @@ LAXER = {
     "evaluation_interval_epochs": "the checker does not look at when evaluations come",
     **dict.fromkeys(("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"),
     "repeated_share": "not logged under a key of the rules",
-    "warm_up_samples": "the checker does not look at how long the warm-up is",
+    "warmup_samples": "the checker does not look at how long the warm-up is",
     "learning_rate": "the checker takes 0",
 }
 EDGES = {
@@ -68,7 +68,7 @@ EDGES = {
     "decay_boundaries": [
         [40 + 4 * k, 50 + 5 * k] for k in (-9, -1, 0, 1, 2, 10)
     ] + [[42, 52.5], [44, 50], [40, 55], [41, 51], [50]],
-    "batch_size_global": [32, 8_192],
+    "global_batch_size": [32, 8_192],
     "evaluation_interval_epochs": [1, 5],
     "max_epochs": [40, 200],
     "targets": [{"map": 0.212}, {"map": 0.24}],

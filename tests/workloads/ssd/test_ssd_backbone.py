@@ -125,7 +125,7 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path
     settings = SSD.resolve(settings_of(tmp_path, weights=resaved))
     shown = {"weights_of": digest_of(few)} if proof == "the published file" else {}
     assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved), **shown}
-    assert SSD.read_facts(dataclasses.replace(settings, data_dir="")).notes == (() if shown else (UNPROVEN,))
+    assert SSD.load_dataset_info(dataclasses.replace(settings, data_dir="")).notes == (() if shown else (UNPROVEN,))
     found = backbones.load(settings, FEW)
     assert all(np.array_equal(found[name], values[name]) for name in FEW)
 
@@ -266,7 +266,7 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
 
 def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, few):
     settings = resolved(tmp_path, few)
-    facts = dataclasses.replace(SSD.read_facts(dataclasses.replace(settings, data_dir="")), train_samples=2_000)
+    facts = dataclasses.replace(SSD.load_dataset_info(dataclasses.replace(settings, data_dir="")), train_samples=2_000)
     found = dict(SSD(settings, facts).initial_weights(3))
     drawn = dict(network.initial_weights(LAYERS, 3))
     assert set(found) == set(drawn) | set(FEW)

@@ -35,7 +35,7 @@ def settings(folder, batch=6, devices=1, **options):
     values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
         "demo", facts, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
-        batch_size_global=batch, hyperparameters=values, options={"data_threads": 2, **options},
+        global_batch_size=batch, hyperparameters=values, options={"data_threads": 2, **options},
     )  # fmt: skip
     return workload.settings, facts
 
@@ -140,7 +140,7 @@ def test_synthetic_batches_have_the_real_shapes(prepared):
             assert batch.arrays["label"].shape == (2, 1488)
             assert 5 < (batch.arrays["label"] > 0).sum() / 2 < 100
             assert batch.arrays["label"].max() <= 3
-            assert batch.weight_global == 4
+            assert batch.global_weight_sum == 4
     assert list(data.evaluation()) == []
 
 

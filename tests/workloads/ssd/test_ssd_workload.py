@@ -27,15 +27,15 @@ def demo():
     return made("demo", Facts(2000, 300, {"classes": 10}, "synthetic"), **changes)
 
 
-def rates_of_the_reference(base, warm_up, per_epoch, steps, decay_epochs=(40, 50)):
+def rates_of_the_reference(base, warmup, per_epoch, steps, decay_epochs=(40, 50)):
     """The loop of its train.py: who sets no rate leaves the last one, and the decay counts from the base."""
     found, current, rate = [], base, base
     for step in range(steps):
         if step % per_epoch == 0 and step // per_epoch in decay_epochs:
             current *= 0.1
             rate = current
-        if step < warm_up:
-            rate = current - (warm_up - step) * current / warm_up
+        if step < warmup:
+            rate = current - (warmup - step) * current / warmup
         found.append(rate)
     return found
 
@@ -43,9 +43,9 @@ def rates_of_the_reference(base, warm_up, per_epoch, steps, decay_epochs=(40, 50
 def test_every_rate_of_the_reference():
     """300 steps of 2.619685 epochs are 299 as it rounds, and the plateau stays a 299th below the base."""
     workload = made("reference")
-    warm_up = int(2.619685 * 117_266 / 1_024)
-    assert (workload.options.warmup_steps, workload.steps_per_epoch) == (warm_up, 115) == (299, 115)
-    expected = rates_of_the_reference(0.08, warm_up, 115, 52 * 115)
+    warmup = int(2.619685 * 117_266 / 1_024)
+    assert (workload.options.warmup_steps, workload.steps_per_epoch) == (warmup, 115) == (299, 115)
+    expected = rates_of_the_reference(0.08, warmup, 115, 52 * 115)
     assert [workload.learning_rate(step) for step in range(52 * 115)] == pytest.approx(expected, rel=1e-12)
     assert expected[300] == expected[4_599] == pytest.approx(0.08 * (1 - 1 / 299), rel=1e-12)
 
@@ -113,9 +113,9 @@ def evaluations_of_the_reference(batch, steps):
 @pytest.mark.parametrize(("batch", "first"), [(32, 120_001), (1_216, 3_158), (1_024, 3_751)])
 def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
     """Within epochs: NVIDIA's logs, at batch 1,216, call them 32, 43, 48, 54, 59, 65."""
-    workload = made("reference_v0.5", rules="v0.5", batch_size_global=batch)
+    workload = made("reference_v0.5", rules="v0.5", global_batch_size=batch)
     steps = list(itertools.islice(workload.evaluation_steps(), 8))
-    found = [(step, workload.epochs.of_step(step - 1)) for step in steps]
+    found = [(step, workload.epochs.epoch_of(step - 1)) for step in steps]
     assert found[:6] == evaluations_of_the_reference(batch, workload.steps_per_epoch)
     assert steps[0] == first
     assert batch != 1_216 or [epoch for _, epoch in found[:6]] == [32, 43, 48, 54, 59, 65]
@@ -144,7 +144,7 @@ def test_log_keys():
     ("devices", "batch", "repeated"), [(8, 1_024, 494), (1, 1, 0), (2, 117_266, 0), (2, 117_264, 117_262)]
 )
 def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
-    workload = made("reference", devices=devices, batch_size_global=batch)
+    workload = made("reference", devices=devices, global_batch_size=batch)
     assert workload.repeated_samples_per_epoch == repeated
     assert workload.steps_per_epoch * batch == COCO.train_samples + repeated
 

@@ -43,7 +43,7 @@ LAXER = {
     **dict.fromkeys(("dropout", "label_smoothing"), "not logged under a key of closed_transformer.yaml"),
     "warmup_steps": "the checker does not ask for a whole number",
     **dict.fromkeys(("precision", "dataset", "beam_width", "model", "mode"), "not logged under a key of the rules"),
-    "warm_up_samples": "the checker does not look at how long the warm-up is",
+    "warmup_samples": "the checker does not look at how long the warm-up is",
 }
 EDGES = {
     "learning_rate": [0.0, 1e-3, 2.5e-3, 0.0123],
@@ -57,7 +57,7 @@ EDGES = {
     "max_sequence_length": [63, 80, 256],
     "bucket_first": [16],
     "bucket_growth": [1.2],
-    "batch_size_global": [16_384, 110_592],
+    "global_batch_size": [16_384, 110_592],
     "max_epochs": [3, 40],
     "targets": [{"bleu": 0.24}, {"bleu": 0.26}],
     "precision": ["fp16", "bf16", "tf32", "int1"],

@@ -58,7 +58,7 @@ def test_demo_has_six_shapes(demo_data):
     folder = demo_data("translation-demo")
     settings = made("demo").settings
     settings = dataclasses.replace(settings, profile="demo", data_dir=str(folder), devices=2)
-    workload = Transformer(settings, Transformer.read_facts(settings))
+    workload = Transformer(settings, Transformer.load_dataset_info(settings))
     assert len(workload.shapes()) == 6
     assert workload.counts.too_long == 0
     assert 0.76 < workload.counts.fill < 0.78
@@ -117,7 +117,7 @@ def test_a_batch_too_small_for_its_longest_pair_is_refused():
     with pytest.raises(
         ValueError, match=r"cannot give each of 8 devices a sample of 256 tokens; type batch=global:2048"
     ):
-        made("reference", batch_size_global=1_024)
+        made("reference", global_batch_size=1_024)
 
 
 def test_memory_of_a_token_on_cpu_cores():

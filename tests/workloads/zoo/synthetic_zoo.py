@@ -110,7 +110,7 @@ def _workload(model: str, framework: str, image_size: int, chosen: str, **change
     defaults = profile_defaults("synthetic", options)
     classes = CLASSES if image_size else KINDS[model].classes
     settings = synthetic.settings(
-        "zoo", framework=framework, profile="synthetic", batch_size_global=images(model) if image_size else 1,
+        "zoo", framework=framework, profile="synthetic", global_batch_size=images(model) if image_size else 1,
         dataset="imagenet", model=defaults.model, variant=defaults.variant, hyperparameter_set=chosen,
         hyperparameters=synthetic.hyperparameters(Zoo.named_sets()[chosen], learning_rate=rate(model)),
         options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},

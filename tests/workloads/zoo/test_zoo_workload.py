@@ -5,7 +5,7 @@ import pytest
 
 from tests.workloads.resnet50.test_imagenet_demo import ridge_top1
 from tests.workloads.zoo import synthetic_zoo
-from workloads.api import Batch, ParameterRule, of_sets
+from workloads.api import Batch, ParameterRule, hyperparameter_fields
 from workloads.zoo.datasets import cifar_demo
 from workloads.zoo.settings import TARGETS_TOP1, ZooOptions, profile_defaults
 from workloads.zoo.stock import check
@@ -38,7 +38,7 @@ def test_profiles(profile, options, dataset, size, chosen, variant):
 
 def test_sets_hold_every_hyperparameter():
     for values in SETS.values():
-        assert set(values.plain) == set(of_sets(ZooOptions))
+        assert set(values.plain) == set(hyperparameter_fields(ZooOptions))
     article = {name: value.value for name, value in SETS["keras_article"].items()}
     assert {"optimizer": "rmsprop", "learning_rate": 1e-4, "rho": 0.9, "epsilon": 1e-7}.items() <= article.items()
 

@@ -45,7 +45,7 @@ class DetectionWorkload(ImageWorkload):
     """Object detection on COCO, from a pretrained backbone."""
 
     default_rules = "v0.7"
-    official_runs = 5
+    runs_required = 5
     options: DetectionOptions
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
@@ -69,7 +69,7 @@ class DetectionWorkload(ImageWorkload):
         return backbones.resolve(settings, *cls.backbone(settings.model))
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """`counts`; another backbone than the published one is a note."""
         of_data, (published, *_) = cls.counts(settings), cls.backbone(settings.model)
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, published)))
@@ -85,7 +85,7 @@ class DetectionWorkload(ImageWorkload):
         return schedules.cosine_decay(step, values.warmup_steps, decaying, values.learning_rate)
 
     @property
-    def warm_up_steps(self) -> int:
+    def warmup_steps(self) -> int:
         return self.options.warmup_steps
 
     @property

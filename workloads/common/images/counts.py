@@ -67,7 +67,7 @@ def check_batch(settings: Settings, facts: Facts) -> None:
 
     Raises ValueError that says what to type.
     """
-    batch, count = settings.batch_size_global, settings.devices
+    batch, count = settings.global_batch_size, settings.devices
     if batch % count:
         raise ValueError(
             f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
@@ -80,11 +80,11 @@ def check_batch(settings: Settings, facts: Facts) -> None:
         )
 
 
-def stream_steps(images: int, batch_size_global: int, replicas: int, groups: int) -> int:
+def stream_steps(images: int, global_batch_size: int, replicas: int, groups: int) -> int:
     """Steps in which each replica has every image of its part of an epoch, in batches of one of so many groups, wherever its
     images fall."""
     share = -(-images // replicas)
-    return -(-share * replicas // batch_size_global) + groups - 1
+    return -(-share * replicas // global_batch_size) + groups - 1
 
 
 def activation_bytes(values: int, precision: str) -> int:

@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Settings, WorkerContext, options_as, steps_of
+from workloads.api import Array, Batch, Facts, Settings, WorkerContext, build_options, num_steps
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Int64s, UInt8s
 from workloads.common.cores import own_cores
@@ -65,7 +65,7 @@ class EpochOrder:
 
     def __init__(self, group: ShapeGroup, batch_size: int, seed: int, epoch: int) -> None:
         self.group, self.batch_size = group, batch_size
-        self.steps = steps_of(group.count, batch_size)
+        self.steps = num_steps(group.count, batch_size)
         self.permutation = Permutation(stream(seed, "image order", epoch), group.count)
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
@@ -96,10 +96,10 @@ class ImageData(ABC):
     def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
         self.facts, self.worker, self.seed = facts, worker, seed
         self.shapes = image_shapes(settings.model)
-        options = options_as(self.OPTIONS, settings)
+        options = build_options(self.OPTIONS, settings)
         self.scaled, self.skip_bad = options.decode == "scaled", options.skip_bad
-        self.batch_size_global = settings.batch_size_global
-        self.batch_size = settings.batch_size_global // worker.num_replicas
+        self.global_batch_size = settings.global_batch_size
+        self.batch_size = settings.global_batch_size // worker.num_replicas
         self.evaluation_share = -(-facts.evaluation_samples // worker.num_replicas)
         self.evaluation_batch_size = min(options.evaluation_batch_size, self.evaluation_share)
         self.folder = Path(settings.data_dir)
@@ -128,7 +128,7 @@ class ImageData(ABC):
     def order(self, epoch: int) -> Order:
         """Which images each step of an epoch has."""
         (group,) = self.groups
-        return EpochOrder(group, self.batch_size_global, self.seed, epoch)
+        return EpochOrder(group, self.global_batch_size, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """The shape of a replica's batch of some images of the group that has `shape`: that one, or a smaller one."""
@@ -211,7 +211,7 @@ class ImageData(ABC):
 
     def _train(self, first_step: int, stop_step: int) -> Iterator[Making]:
         order: Order | None = None
-        weight = float(self.batch_size), float(self.batch_size_global), self.batch_size_global
+        weight = float(self.batch_size), float(self.global_batch_size), self.global_batch_size
         for step in range(first_step, stop_step):
             epoch, epoch_step = divmod(step, self.steps_per_epoch)
             if order is None or epoch_step == 0:

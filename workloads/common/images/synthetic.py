@@ -27,7 +27,7 @@ class SyntheticData(ABC):
 
     def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
         self.settings, self.facts, self.worker = settings, facts, worker
-        total = settings.batch_size_global
+        total = settings.global_batch_size
         count, self.shapes = total // worker.num_replicas, image_shapes(settings.model)
         self.batches = []
         for number in range(-(-self.BATCHES // len(self.shapes)) * len(self.shapes)):

@@ -73,12 +73,12 @@ class ImageWorkload(Workload):
     @property
     def repeated_samples_per_epoch(self) -> int:
         """Images that fill up the last batch of an epoch."""
-        return self.steps_per_epoch * self.settings.batch_size_global - self.samples_per_epoch
+        return self.steps_per_epoch * self.settings.global_batch_size - self.samples_per_epoch
 
     @property
     def images_per_replica(self) -> int:
         """Images of one device in one step: what batch norm's statistics are taken over."""
-        return self.settings.batch_size_global // self.settings.devices
+        return self.settings.global_batch_size // self.settings.devices
 
     @property
     def evaluation_batch_size(self) -> int:

@@ -34,7 +34,7 @@ class TextFacts:
 
     def for_settings(self, settings: Settings) -> Facts:
         """Counts of the prepared data set, or under profile=synthetic the published ones. Raises ValueError: what to type."""
-        return read_facts(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")
+        return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")
 
 
 WMT16 = TextFacts(
@@ -61,7 +61,7 @@ WMT17 = TextFacts(
 the longest sentence of newstest2013 is presumed."""
 
 
-def read_facts(folder: Path) -> Facts:
+def load_dataset_info(folder: Path) -> Facts:
     """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
     manifest = downloads.prepared(folder, WMT16.name)
     try:

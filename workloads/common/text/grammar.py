@@ -196,8 +196,8 @@ def _clause(draws: Draws, length: int) -> Clause:
     wanted = _extensions(draws, length - (5 if transitive else 3), transitive)
     subject = _noun_phrase(draws, NOMINATIVE, verb, wanted["subject adjective"])
     object_phrase = _noun_phrase(draws, ACCUSATIVE, verb, wanted["object adjective"]) if transitive else None
-    decisive = (object_phrase or subject).kind
-    sense = verb.senses[decisive if len(verb.senses) > 1 else 0]
+    effective_settings = (object_phrase or subject).kind
+    sense = verb.senses[effective_settings if len(verb.senses) > 1 else 0]
     opening, rest = Phrase(), Phrase()
     if wanted["opening"]:
         opening.add(*lexical.adverbs.choose(draws))

@@ -25,7 +25,7 @@ from workloads.api import (
     WorkerContext,
     Workload,
     WorkloadOptions,
-    check_each_once,
+    check_evaluation_coverage,
     hyperparameter,
     option,
 )
@@ -88,11 +88,11 @@ class TranslationWorkload(Workload):
 
     default_rules = "v0.7"
     precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
-    linear_choice = ("pytorch",)
-    official_runs = 10
+    linear_backend_frameworks = ("pytorch",)
+    runs_required = 10
     sample_unit = "sentence pairs"
-    further_units = ("tokens",)
-    keys_of_lengths = frozenset({"train_samples", "input_pairs_too_long", "input_pairs_left_out", "input_fill"})
+    extra_throughput_units = ("tokens",)
+    length_dependent_log_keys = frozenset({"train_samples", "input_pairs_too_long", "input_pairs_left_out", "input_fill"})
     framing: ClassVar[Framing] = GNMT
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
@@ -107,14 +107,14 @@ class TranslationWorkload(Workload):
         super().__init__(settings, facts)
         if not self.counts.steps:
             raise ValueError(
-                f"batch size {settings.batch_size_global}: no bucket of the {facts.train_samples:,} training pairs fills "
+                f"batch size {settings.global_batch_size}: no bucket of the {facts.train_samples:,} training pairs fills "
                 f"a batch; type a smaller batch=global:N"
             )
 
     # -- before a run exists --------------------------------------------------------------------------------------
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> Facts:
         """Counts of the prepared data set, without training pairs that are too long; under profile=synthetic as published.
 
         `sizes["pairs"]` counts all that are prepared.
@@ -148,7 +148,7 @@ class TranslationWorkload(Workload):
         """By samples, of equal widths; batches by tokens override this. Raises ValueError if devices cannot share a batch."""
         count = int(self.settings.hyperparameters["buckets"])
         edges = batches.equal_edges(self.options.max_sequence_length, count)
-        return buckets_by_samples(edges, self.settings.batch_size_global, self.settings.devices)
+        return buckets_by_samples(edges, self.settings.global_batch_size, self.settings.devices)
 
     @cached_property
     def batching(self) -> Batching:
@@ -174,7 +174,7 @@ class TranslationWorkload(Workload):
     @property
     def samples_per_epoch(self) -> int:
         """What the batches of an epoch take up."""
-        return self.counts.steps * self.settings.batch_size_global
+        return self.counts.steps * self.settings.global_batch_size
 
     @property
     def steps_per_epoch(self) -> int:
@@ -192,7 +192,7 @@ class TranslationWorkload(Workload):
         return self.counts.repeated
 
     @property
-    def warm_up_steps(self) -> int:
+    def warmup_steps(self) -> int:
         """As the set says."""
         return self.options.warmup_steps
 
@@ -302,11 +302,11 @@ class TranslationWorkload(Workload):
 
         Raises ValueError unless every sentence was seen exactly once.
         """
-        check_each_once(results["number"], self.facts.evaluation_samples, "translations")
+        check_evaluation_coverage(results["number"], self.facts.evaluation_samples, "translations")
         references = prepared.read_references(self.folder, self.facts.evaluation_samples)
         quality = {METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)}
         if self.has_validation_loss:
-            check_each_once(results["loss_number"], self.facts.sizes["dev"], "validation losses")
+            check_evaluation_coverage(results["loss_number"], self.facts.sizes["dev"], "validation losses")
             # In the order of the sentences: the sum does not depend on how they were dealt out.
             losses = results["loss"][np.argsort(results["loss_number"])]
             quality["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
@@ -315,7 +315,7 @@ class TranslationWorkload(Workload):
     @property
     def unit(self) -> float:
         """What a point of BLEU is in the metric."""
-        return self.round.bleu_point
+        return self.round.bleu_scale
 
     def translations(self, results: Arrays) -> list[str]:
         """The text of all translations, in the order of the test set."""
@@ -330,7 +330,7 @@ class TranslationWorkload(Workload):
         said = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]
         return [text(vocabulary.decode(ids)) for ids in said]
 
-    def measured_by(self) -> Mapping[str, Json]:
+    def metric_signatures(self) -> Mapping[str, Json]:
         """sacrebleu's signature."""
         return {METRIC: bleu.signature()}
 

@@ -11,8 +11,8 @@ from workloads.api import (
     Array,
     Arrays,
     Batch,
-    Exchange,
-    GradientTraffic,
+    ParameterServerClient,
+    GradientAllReduceInfo,
     ParameterRule,
     TrainStats,
     WorkerContext,
@@ -79,7 +79,7 @@ class ModelTrainer(MXNetTrainer):
 
     def divisor(self, batch: Batch) -> float:
         """What the sum of losses is divided by."""
-        return batch.weight_global
+        return batch.global_weight_sum
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """How one of the model's `shapes` is updated."""
@@ -99,22 +99,22 @@ class ModelTrainer(MXNetTrainer):
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         with memory_errors():
             self.build()
-            if warm_up:
+            if warmup:
                 self._warm_up()
             self.load_weights(weights)
             self.optimizer.reset()
             mx.nd.waitall()
             self.exchange = self._exchange() if self.settings.asynchronous else None
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self) -> ParameterServerClient:
         """The way to the server, which takes part from now on."""
         worker, (replica,) = self.worker, self.replicas
         update = ServerUpdate(self.update_settings, self.layout)
         self.store = Store(replica.flat, replica.gradient, update, worker.rank, worker.world_size)
-        return Exchange(self.store, worker.rank, worker.world_size, self.workload.learning_rate)
+        return ParameterServerClient(self.store, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
@@ -216,9 +216,9 @@ class ModelTrainer(MXNetTrainer):
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         return self.run(self.gradients(batches) for batches in steps)
 
-    def gradient_traffic(self) -> GradientTraffic:
+    def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """The flat vector, in fp32: all of it is summed at once."""
-        return GradientTraffic(FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1)
+        return GradientAllReduceInfo(FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1)
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, OptimizerSettings, count_update, tail_size
+from workloads.api import Array, Arrays, OptimizerSettings, record_update, metadata_size
 from workloads.frameworks.mxnet.flat import FlatLayout, total
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
@@ -73,7 +73,7 @@ class ServerUpdate(mx.optimizer.Optimizer):
         tail, counts = grad[size:].asnumpy(), weight[size:].asnumpy()
         self.inner.clip()
         self.inner.update(float(tail[0]))
-        count_update(counts, tail)
+        record_update(counts, tail)
         weight[size:] = counts
 
 
@@ -149,7 +149,7 @@ class SyncStore(Meeting):
 
 
 class Store(Meeting):
-    """A worker's way to the server (`workloads.api.Channel`), and to the other workers."""
+    """A worker's way to the server (`workloads.api.ParameterServerTransport`), and to the other workers."""
 
     def __init__(
         self, flat: mx.nd.NDArray, gradient: mx.nd.NDArray, update: ServerUpdate, worker: int, workers: int
@@ -158,7 +158,7 @@ class Store(Meeting):
         self._flat, self._gradient = flat, gradient
         if worker == 0:
             self._store.set_optimizer(update)
-        self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((tail_size(workers),)), dim=0)
+        self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((metadata_size(workers),)), dim=0)
         self._store.init(WEIGHTS, self._weights)
         for other in range(workers):
             self._store.init(1 + other, mx.nd.zeros((PIECE,)))

@@ -52,7 +52,7 @@ class MXNetTrainer(Trainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue one optimizer step; returns each replica's part of the loss (sum of terms / weight_global), (1,)."""
+        """Enqueue one optimizer step; returns each replica's part of the loss (sum of terms / global_weight_sum), (1,)."""
         raise NotImplementedError
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, TrainStats, WorkerContext, Workload
+from workloads.api import Array, Arrays, Batch, ParameterServerClient, GradientAllReduceInfo, TrainStats, WorkerContext, Workload
 from workloads.common.randomness import stream
 from workloads.frameworks.pytorch import server
 from workloads.frameworks.pytorch.copies import download
@@ -51,7 +51,7 @@ class ModelTrainer(PyTorchTrainer):
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> Tensor:
-        """This replica's part of the loss (sum of terms / weight_global), a scalar, with its graph.
+        """This replica's part of the loss (sum of terms / global_weight_sum), a scalar, with its graph.
 
         Calls `self.called`, the model as training has it (compiled, distributed). `batch` is one piece of a step's batch; its
         `weight` is that of the whole.
@@ -64,7 +64,7 @@ class ModelTrainer(PyTorchTrainer):
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         self.open_device()
         self.model = self.build().to(self.device, memory_format=self.memory_format)
         self.parameters = dict(self.model.named_parameters())
@@ -77,18 +77,18 @@ class ModelTrainer(PyTorchTrainer):
         self.distributed = self.distribute() if together else None
         called = self.distributed or self.model
         self.called = torch.compile(called) if self.settings.options.get("compile") == "on" else called
-        if warm_up:
+        if warmup:
             self._warm_up()
         self._load(weights)
         # Masks of dropout: others on every replica, the same with and without a warm-up.
         torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.worker.replica_ids[0])))
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self) -> ParameterServerClient:
         """The way to the server, which takes part from now on; the trained parameters travel."""
         worker, trained = self.worker, {name: value for name, value in self.parameters.items() if value.requires_grad}
-        channel = server.Channel(trained, worker.server, worker.rank, worker.world_size)
-        return Exchange(channel, worker.rank, worker.world_size, self.workload.learning_rate)
+        channel = server.ParameterServerTransport(trained, worker.server, worker.rank, worker.world_size)
+        return ParameterServerClient(channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
@@ -164,7 +164,7 @@ class ModelTrainer(PyTorchTrainer):
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
         """`eager_step`; with `framework.graphs=on` the full batch's from the second on as a graph."""
-        if self.settings.graphs != "on" or batch.samples_global != self.settings.batch_size_global:
+        if self.settings.graphs != "on" or batch.global_samples != self.settings.global_batch_size:
             return self.eager_step(batch, learning_rate)
         if (names := frozenset(batch.arrays)) not in self.stepped:
             self.stepped.add(names)
@@ -244,14 +244,14 @@ class ModelTrainer(PyTorchTrainer):
         """
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
-    def gradient_traffic(self) -> GradientTraffic:
+    def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Of the parameters that are trained, each in its own type, in the buckets of DistributedDataParallel, which fills them
         as gradients appear: roughly the last parameter first."""
         trained = [value for value in self.parameters.values() if value.requires_grad]
         size = sum(value.numel() * value.element_size() for value in trained)
         limits = [dist._DEFAULT_FIRST_BUCKET_BYTES, BUCKET_BYTES]
         buckets, _ = dist._compute_bucket_assignment_by_size(trained[::-1], limits)
-        return GradientTraffic(size, len(trained), len(buckets))
+        return GradientAllReduceInfo(size, len(trained), len(buckets))
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

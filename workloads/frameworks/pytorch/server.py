@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from workloads.api import Array, Workload, count_update, tail_size
+from workloads.api import Array, Workload, record_update, metadata_size
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.optimizers import build_optimizer
 from workloads.frameworks.pytorch.store import meeting
@@ -66,13 +66,13 @@ def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tens
     return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 
-class Channel:
-    """A worker's way to the server (`workloads.api.Channel`); the first worker brings the weights that all begin with."""
+class ParameterServerTransport:
+    """A worker's way to the server (`workloads.api.ParameterServerTransport`); the first worker brings the weights that all begin with."""
 
     def __init__(self, parameters: Mapping[str, Tensor], address: str, worker: int, workers: int) -> None:
         self._parameters = dict(parameters)
         self._group = Group(address, worker, workers)
-        self._tail = tail_size(workers)
+        self._tail = metadata_size(workers)
         shapes = {name: tuple(value.shape) for name, value in parameters.items()}
         size = sum(math.prod(shape) for shape in shapes.values())
         self._weights, self._gradients = torch.zeros(size + self._tail), torch.zeros(size + self._tail)
@@ -108,7 +108,7 @@ def serve(workload: Workload, address: str, workers: int) -> None:
     torch.set_num_threads(1)
     group = Group(address, workers, workers)
     shapes = {name: tuple(shape) for name, shape in json.loads(group.store.get(_SHAPES)).items()}
-    tail, size = tail_size(workers), sum(math.prod(shape) for shape in shapes.values())
+    tail, size = metadata_size(workers), sum(math.prod(shape) for shape in shapes.values())
     weights, gradients = torch.zeros(size + tail), torch.zeros(size + tail)
     parameters = {name: torch.nn.Parameter(view) for name, view in views(weights, shapes).items()}
     for name, view in views(gradients, shapes).items():
@@ -126,7 +126,7 @@ def serve(workload: Workload, address: str, workers: int) -> None:
         except RuntimeError:  # gloo's, for a connection that is lost
             return
         optimizer.step(float(pushed[0]))
-        count_update(counts, pushed)
+        record_update(counts, pushed)
 
 
 def _next(group: Group) -> tuple[int, int] | None:

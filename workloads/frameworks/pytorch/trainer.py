@@ -52,7 +52,7 @@ class PyTorchTrainer(Trainer):
             torch.cuda.set_device(self.device)
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """One optimizer step; returns this replica's part of the loss (sum of terms / weight_global), a scalar."""
+        """One optimizer step; returns this replica's part of the loss (sum of terms / global_weight_sum), a scalar."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, WorkerContext, Workload
+from workloads.api import Array, Arrays, Batch, ParameterServerClient, GradientAllReduceInfo, WorkerContext, Workload
 from workloads.frameworks.tensorflow import server
 from workloads.frameworks.tensorflow.optimizers import LossScale, build_optimizer, clipped
 from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
@@ -99,25 +99,25 @@ class ModelTrainer(TensorFlowTrainer):
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+    def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.model is None:
             self.build()
-        if warm_up:
+        if warmup:
             self._warm_up()
         self.model.load(weights)
         self.optimizer.reset()
         self.loss_scale.reset()
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self) -> ParameterServerClient:
         """The way to the server, which takes part from now on; process 0 gives it the weights."""
         worker = self.worker
-        self.channel = server.Channel(self.optimizer.parameters, self.workload, worker.server, worker.world_size)
+        self.channel = server.ParameterServerTransport(self.optimizer.parameters, self.workload, worker.server, worker.world_size)
         if worker.rank == 0:
             self.channel.begin()
         if self.strategy is not None:
             self.broadcast(0.0)  # nobody pulls before that
-        return Exchange(self.channel, worker.rank, worker.world_size, self.workload.learning_rate)
+        return ParameterServerClient(self.channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
@@ -161,7 +161,7 @@ class ModelTrainer(TensorFlowTrainer):
         if self.settings.asynchronous:
             self._push_gradients(batch)
             return
-        scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)
+        scalars = np.array([1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32)
         tensors = [tf.constant(scalars), *self.tensors(batch, self.inputs)]
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
         shapes = () if self.any_shape else tuple(batch.arrays[name].shape for name in self.inputs)
@@ -174,14 +174,14 @@ class ModelTrainer(TensorFlowTrainer):
 
     def _push_gradients(self, batch: Batch) -> None:
         """One asynchronous update; while setup warms up there is no server yet, and nothing is updated."""
-        scale = tf.constant(np.float32(1 / batch.weight_global))
+        scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         gradients = self._gradients(scale, *self.tensors(batch, self.inputs))
         if self.exchange is not None:
             self.channel.hold(clipped(gradients, self.updates.clip_norm))
             self.exchange.push()
 
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
-        """One step; scalars are 1 / weight_global and those of the optimizer."""
+        """One step; scalars are 1 / global_weight_sum and those of the optimizer."""
         self.traces += 1
         gradients = self._reduced(scalars[0], *inputs)
         self._update(gradients, scalars[1:])
@@ -227,13 +227,13 @@ class ModelTrainer(TensorFlowTrainer):
     def backward(self, batch: Batch) -> Tensors:
         """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
         # That the function returns them keeps TensorFlow from leaving them out.
-        scale = tf.constant(np.float32(1 / batch.weight_global))
+        scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         return self._summed_gradients(scale, *self.tensors(self.training_batch(batch), self.inputs))
 
     def loss(self, batch: Batch) -> None:
         """Loss of a batch without gradients; running statistics move, as in a step."""
         tensors = self.tensors(self.training_batch(batch), self.inputs)
-        self._loss(tf.constant(np.float32(1 / batch.weight_global)), *tensors)
+        self._loss(tf.constant(np.float32(1 / batch.global_weight_sum)), *tensors)
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
         """Adds this replica's part of the loss to `total`."""
@@ -243,10 +243,10 @@ class ModelTrainer(TensorFlowTrainer):
     def outputs(self, batch: Batch) -> Tensors:
         return self._outputs(*self.tensors(batch, self.evaluation_inputs))
 
-    def gradient_traffic(self) -> GradientTraffic:
+    def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Of the parameters that are trained, in fp32, joined and cut into chunks."""
         sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
-        return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS))
+        return GradientAllReduceInfo(FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS))
 
     # -- state ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Workload, tail_size
+from workloads.api import Array, Workload, metadata_size
 from workloads.frameworks.tensorflow.optimizers import build_optimizer
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 
@@ -30,14 +30,14 @@ def serve(address: str) -> None:
     tf.distribute.Server({"ps": [address]}, job_name="ps", task_index=0, config=config).join()
 
 
-class Channel:
-    """A worker's way to the server (`workloads.api.Channel`)."""
+class ParameterServerTransport:
+    """A worker's way to the server (`workloads.api.ParameterServerTransport`)."""
 
     def __init__(self, parameters: Mapping[str, tf.Variable], workload: Workload, address: str, workers: int) -> None:
         self._parameters = dict(parameters)
         shapes = {name: tuple(value.shape) for name, value in self._parameters.items()}
         self._sizes = {name: math.prod(shape) for name, shape in shapes.items()}
-        self._tail = tail_size(workers)
+        self._tail = metadata_size(workers)
         graph = tf.Graph()
         with graph.as_default(), tf.device(_DEVICE):
             self._build(shapes, workload)

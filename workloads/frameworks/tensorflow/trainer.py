@@ -77,7 +77,7 @@ class TensorFlowTrainer(Trainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
-        """One optimizer step; adds this replica's part of the loss (sum of terms / weight_global) to `total`."""
+        """One optimizer step; adds this replica's part of the loss (sum of terms / global_weight_sum) to `total`."""
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> dict[str, tf.Tensor]:

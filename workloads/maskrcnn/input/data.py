@@ -97,7 +97,7 @@ class SampleData(ImageData):
         return group_by_orientation(self.evaluation_images, self.shapes)
 
     def order(self, epoch: int) -> StreamOrder:
-        return StreamOrder(self.groups, self.batch_size_global, self.worker.num_replicas, self.seed, epoch)
+        return StreamOrder(self.groups, self.global_batch_size, self.worker.num_replicas, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """The smallest shape that holds the images."""

@@ -27,7 +27,7 @@ BATCHES_LOOKED_AT = 2_000
 NO_MASKS = "prepared without masks: an earlier version prepared it; remove it and prepare the data again"
 
 
-def read_facts(settings: Settings) -> Facts:
+def load_dataset_info(settings: Settings) -> Facts:
     """Counts from manifest and index of the prepared data; COCO's published ones under profile=synthetic.
 
     Sizes beside `classes`: `train_indexed` images in the index, `objects_per_image_most`, the images of each group of shapes,
@@ -107,8 +107,8 @@ def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup
     for group in groups:
         assert group.images is not None
         smallest(shapes, resized(images, group.images, settings.model))
-    order = StreamOrder(groups, settings.batch_size_global, settings.devices, settings.seed, 0)
-    share, filled, padded = settings.batch_size_global // settings.devices, 0, 0
+    order = StreamOrder(groups, settings.global_batch_size, settings.devices, settings.seed, 0)
+    share, filled, padded = settings.global_batch_size // settings.devices, 0, 0
     steps = min(order.steps, max(1, BATCHES_LOOKED_AT // settings.devices))
     for step in range(steps):
         for replica in range(settings.devices):

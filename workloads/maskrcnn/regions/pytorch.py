@@ -57,18 +57,18 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
 def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
     """Deltas (…, 4) that turn references into boxes."""
     of_moves, of_sizes = _factors(weights)
-    size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
-    moves = (boxes[..., :2] + size / 2 - references[..., :2] - of_size / 2) / of_size
-    return torch.cat([moves * of_moves, (size / of_size).log() * of_sizes], -1)
+    size, scales_with_devices = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
+    moves = (boxes[..., :2] + size / 2 - references[..., :2] - scales_with_devices / 2) / scales_with_devices
+    return torch.cat([moves * of_moves, (size / scales_with_devices).log() * of_sizes], -1)
 
 
 def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
     """Boxes (…, 4) from references (…, 4); deltas that are no numbers become 0."""
     of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
-    of_size = references[..., 2:] - references[..., :2] + 1
-    middle = references[..., :2] + of_size / 2 + moved[..., :2] / of_moves * of_size
-    half = (moved[..., 2:] / of_sizes).clamp(max=conventions.MAX_SIZE_DELTA).exp() * of_size / 2
+    scales_with_devices = references[..., 2:] - references[..., :2] + 1
+    middle = references[..., :2] + scales_with_devices / 2 + moved[..., :2] / of_moves * scales_with_devices
+    half = (moved[..., 2:] / of_sizes).clamp(max=conventions.MAX_SIZE_DELTA).exp() * scales_with_devices / 2
     return torch.cat([middle - half, middle + half - 1], -1)
 
 

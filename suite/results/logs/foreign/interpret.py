@@ -107,7 +107,7 @@ def _settings(first: Mapping[str, Event], workload: str, log_format: str, proble
     return RunSettings(
         workload=workload,
         system=system,
-        batch_size_global=batch,
+        global_batch_size=batch,
         rules=rules,
         first_epoch=like.first_epoch,
         clock=like.clock,
@@ -116,8 +116,8 @@ def _settings(first: Mapping[str, Event], workload: str, log_format: str, proble
 
 def _batch(settings: RunSettings, logged: Mapping[str, Json]) -> tuple[int | None, str]:
     """Return the samples per step as the log has them, and whether they are known to be of all devices."""
-    if settings.batch_size_global is not None:
-        return settings.batch_size_global, "global"
+    if settings.global_batch_size is not None:
+        return settings.global_batch_size, "global"
     batch = whole_number(logged.get("input_batch_size"))
     return batch, "" if batch is None else "of one device or of all: the log does not say"
 

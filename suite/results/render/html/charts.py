@@ -359,23 +359,23 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
         whose: Name of each curve. Only curves of the same name are distinguished by their settings.
     """
     results = [result for curve in curves for result in curve]
-    grows = any(len({result.batch_size_global for result in curve}) > 1 for curve in curves)
-    shown = ("devices", "nodes", *(("batch_size_global",) if grows else ()))
+    grows = any(len({result.global_batch_size for result in curve}) > 1 for curve in curves)
+    shown = ("devices", "nodes", *(("global_batch_size",) if grows else ()))
     of_curves = distinct_labels([curve[0] for curve in curves], whose, shown)
     forced = settings_difference(results if results[0].profile else ()).only(NEVER_COMPARED_WITHOUT)
-    if len({(result.devices, result.batch_size_global) for result in results}) == len(
+    if len({(result.devices, result.global_batch_size) for result in results}) == len(
         {result.devices for result in results}
     ):
-        forced = forced.without(("batch_size_global",))  # the batch follows from the devices
+        forced = forced.without(("global_batch_size",))  # the batch follows from the devices
     texts = {name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns}
     labels = []
     for curve, settings in zip(curves, of_curves, strict=True):
         of_results: list[dict[str, str]] = [{name: next(column) for name, column in texts.items()} for _ in curve]
         first = of_results[0]
         common = {name: text for name, text in first.items() if all(values[name] == text for values in of_results)}
-        sizes = sorted({result.batch_size_global or 0 for result in curve})
-        if len(sizes) > 1 and "batch_size_global" in texts:
-            common["batch_size_global"] = f"{sizes[0]:,}–{sizes[-1]:,}"
+        sizes = sorted({result.global_batch_size or 0 for result in curve})
+        if len(sizes) > 1 and "global_batch_size" in texts:
+            common["global_batch_size"] = f"{sizes[0]:,}–{sizes[-1]:,}"
         labels.append([_joined(settings, common), *(_joined(settings, values) for values in of_results)])
     return labels
 

@@ -47,7 +47,7 @@ def _published_section(ours: Sequence[Result], published: Sequence[Result], look
         "nodes",
         "seconds",
         "epochs",
-        "batch_size_global",
+        "global_batch_size",
         "samples_per_second",
         "clock",
         "device_name",

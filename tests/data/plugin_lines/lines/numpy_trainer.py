@@ -3,13 +3,13 @@
 import numpy as np
 
 from suite.launch.base import Framework, single_process
-from workloads.api import Diverged, Trainer, TrainStats
+from workloads.api import NonFiniteLossError, Trainer, TrainStats
 
 NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices, device: 1, single_process)
 
 
 class LinesTrainer(Trainer):
-    def setup(self, weights, warm_up=True):
+    def setup(self, weights, warmup=True):
         self.load_state(dict(weights))
 
     def train(self, steps, first_step):
@@ -21,7 +21,7 @@ class LinesTrainer(Trainer):
     def run(self, steps, learning_rate):
         losses = [self.step(replicas, learning_rate(number)) for number, replicas in enumerate(steps)]
         if not np.isfinite(losses).all():
-            raise Diverged("the loss is not finite; try a smaller learning rate")
+            raise NonFiniteLossError("the loss is not finite; try a smaller learning rate")
         return TrainStats(len(losses), float(np.mean(losses)))
 
     def step(self, replicas, learning_rate):

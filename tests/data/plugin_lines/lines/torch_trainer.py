@@ -7,13 +7,13 @@ from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
 
 class LinesTrainer(PyTorchTrainer):
-    def setup(self, weights, warm_up=True):
+    def setup(self, weights, warmup=True):
         self.open_device()
         self.load_state(dict(weights))
 
     def loss(self, batch):
         error = self.line[0] * self.to_device(batch.arrays["x"]) + self.line[1] - self.to_device(batch.arrays["y"])
-        return error.square().sum() / batch.weight_global
+        return error.square().sum() / batch.global_weight_sum
 
     def step(self, batch, learning_rate):
         loss = self.loss(batch)

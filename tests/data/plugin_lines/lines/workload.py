@@ -44,7 +44,7 @@ class Points:
         self.worker, self.seed = place, seed
 
     def train(self, first_step, stop_step):
-        size = self.settings.batch_size_global
+        size = self.settings.global_batch_size
         for step in range(first_step, stop_step):
             epoch, number = divmod(step, -(-POINTS // size))
             order = Permutation(stream(self.seed, "order", epoch), POINTS)
@@ -70,9 +70,9 @@ class LinesOptions(WorkloadOptions):
 
 
 class Lines(Workload):
-    name, log_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
+    name, mlperf_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
     precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
-    official_runs, samples_per_epoch = 5, POINTS
+    runs_required, samples_per_epoch = 5, POINTS
     Options = LinesOptions
 
     @classmethod
@@ -81,18 +81,18 @@ class Lines(Workload):
 
     @classmethod
     def hyperparameter_sets(cls):
-        values = {"batch_size_global": 256, "learning_rate": 0.05, "lr_scaling": "linear", "max_epochs": 10}
+        values = {"global_batch_size": 256, "learning_rate": 0.05, "lr_scaling": "linear", "max_epochs": 10}
         return {"demo": {name: Hyperparameter(value, "presumed: an example") for name, value in values.items()}}
 
     @classmethod
-    def read_facts(cls, settings):
+    def load_dataset_info(cls, settings):
         return Facts(POINTS, POINTS, {}, "lines-demo 1")
 
     def learning_rate(self, step):
         return self.options.learning_rate
 
     def shapes(self):
-        return [{name: ArraySpec((self.settings.batch_size_global,), "float32") for name in ("x", "y")}]
+        return [{name: ArraySpec((self.settings.global_batch_size,), "float32") for name in ("x", "y")}]
 
     def initial_weights(self, seed):
         yield "line", np.zeros(2, np.float32)

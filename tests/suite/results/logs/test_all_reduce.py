@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from suite.results.logs.all_reduce import SizeTimes, all_reduce, bus_bandwidth, gradient_traffic, shown_link
-from workloads.api import GradientTraffic
+from suite.results.logs.all_reduce import SizeTimes, all_reduce, bus_bandwidth, gradient_all_reduce_info, shown_link
+from workloads.api import GradientAllReduceInfo
 
 SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
 
@@ -21,7 +21,7 @@ def test_what_a_log_holds():
     assert (found.devices, found.how) == (2, "a clock")
     assert [one.size_bytes for one in found.sizes] == [1024, 4096], "in order"
     assert found.sizes[0] == SizeTimes(1024, 20, pytest.approx(50e-6), pytest.approx(60e-6))
-    assert gradient_traffic({"bytes": 8e6, "tensors": 3, "buckets": 2}) == GradientTraffic(8e6, 3, 2)
+    assert gradient_all_reduce_info({"bytes": 8e6, "tensors": 3, "buckets": 2}) == GradientAllReduceInfo(8e6, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_what_a_log_holds():
     ],
 )
 def test_what_is_not_of_the_form_is_not_known(value):
-    assert all_reduce(value) is gradient_traffic(value) is None
+    assert all_reduce(value) is gradient_all_reduce_info(value) is None
 
 
 @pytest.mark.parametrize(

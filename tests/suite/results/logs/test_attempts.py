@@ -43,7 +43,7 @@ def attempt(start=0, seed=1, batch=256, until="complete", status="success", epoc
 
 
 def facts(record):
-    return record.status, record.seconds, record.seed, record.settings.batch_size_global, record.epochs_to_target
+    return record.status, record.seconds, record.seed, record.settings.global_batch_size, record.epochs_to_target
 
 
 def attempts_told(record):
@@ -77,7 +77,7 @@ def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batc
 def test_the_last_complete_attempt_counts_and_else_the_last(tmp_path, untils, used):
     parts = [attempt(index * HOUR, seed=index + 1, batch=2**index, until=until) for index, until in enumerate(untils)]
     record = read(write(tmp_path / "result_0.txt", list(itertools.chain(*parts))))
-    assert (record.seed, record.settings.batch_size_global) == (used, 2 ** (used - 1))
+    assert (record.seed, record.settings.global_batch_size) == (used, 2 ** (used - 1))
     assert record.start_ms == START_MS + (used - 1) * HOUR + 30_000
     assert record.status == ("success" if "complete" in untils else "truncated")
     (text,) = attempts_told(record)
@@ -141,7 +141,7 @@ def test_processes_of_one_run_write_one_run(tmp_path, lag, keys):
     for lines in (every, sorted(every, key=lambda text: json.loads(text.removeprefix(":::MLLOG "))["time_ms"])):
         record = read(write(tmp_path / "result_0.txt", lines))
         assert not attempts_told(record)
-        assert (record.status, record.settings.batch_size_global) == ("success", 256)
+        assert (record.status, record.settings.global_batch_size) == ("success", 256)
         assert record.start_ms == START_MS + 30_000
 
 

@@ -1,4 +1,4 @@
-"""Diverged and missing evaluations, and runs that continue after the target."""
+"""Diverged runs and missing evaluations, and runs that continue after the target."""
 
 import json
 import math

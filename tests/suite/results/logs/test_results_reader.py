@@ -35,7 +35,7 @@ def test_own_log_is_read_completely(tmp_path):
     assert (record.benchmark, record.org, record.platform) == ("ncf", "DEMO - not an MLPerf result", "1xSome CPU")
     assert (record.division, record.submission_status) == ("open", "research")
     settings = record.settings
-    assert (settings.workload, settings.devices, settings.batch_size_global) == ("ncf", 2, 4096)
+    assert (settings.workload, settings.devices, settings.global_batch_size) == ("ncf", 2, 4096)
     assert settings.labels == ("demo", "cpu", "oversubscribed")
     assert (record.seed, record.seconds, record.start_ms) == (12345, 6.0, START_MS)
     assert (record.status, record.reason, record.finished, record.epochs_to_target) == ("success", "", True, 3.0)

@@ -8,7 +8,7 @@ from suite.results.predict.systems import Interconnect, System, Traffic, find_sy
 from suite.results.published import csv_rows
 from tests.helpers import one_line
 from tests.suite.results.test_articles import KERAS, printed
-from workloads.api import GradientTraffic
+from workloads.api import GradientAllReduceInfo
 
 GB = 1e9
 
@@ -35,7 +35,7 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
     per_tensor = 0.555e-3
     host = System("keras", "", 8, Interconnect(GB, 0.0), None, per_tensor, host=Interconnect(2 * 43.0 * GB, 0.0))
     for name, (size, tensors) in sizes.items():
-        assert host.all_reduce(2, GradientTraffic(size, tensors)).seconds == pytest.approx(lost[name], rel=0.02)
+        assert host.all_reduce(2, GradientAllReduceInfo(size, tensors)).seconds == pytest.approx(lost[name], rel=0.02)
 
 
 INCEPTION_V3 = 23_834_568 * 4
@@ -49,7 +49,7 @@ TIMES_MS = {INCEPTION_V3: (1.3, 16.7), 227e6: (3.1, 39.7), 643e6: (8.7, 112), 20
 @pytest.mark.parametrize("size", TIMES_MS)
 def test_rings_over_eight_devices(size):
     for rate, milliseconds in zip((130, 10), TIMES_MS[size], strict=True):
-        assert ring(rate).all_reduce(8, GradientTraffic(size)).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
+        assert ring(rate).all_reduce(8, GradientAllReduceInfo(size)).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
 
 
 def test_table_1_of_the_nvlink_article():
@@ -70,25 +70,25 @@ def test_table_1_of_the_nvlink_article():
 
 def test_a_ring_against_its_closed_form():
     system = System("two levels", "", 4, Interconnect(100 * GB, 2e-6), Interconnect(5 * GB, 9e-6, ports=2))
-    size, one = 1e9, system.all_reduce(4, GradientTraffic(1e9))
+    size, one = 1e9, system.all_reduce(4, GradientAllReduceInfo(1e9))
     assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
-    three = system.all_reduce(12, GradientTraffic(size))
+    three = system.all_reduce(12, GradientAllReduceInfo(size))
     assert (three.inside, three.between) == (one.inside, pytest.approx(2 * 2 / 3 * size / 10e9))
     assert three.latency == pytest.approx(6 * 2e-6 + 4 * 9e-6)
-    assert system.all_reduce(1, GradientTraffic(size)).seconds == 0.0
+    assert system.all_reduce(1, GradientAllReduceInfo(size)).seconds == 0.0
     with pytest.raises(ValueError, match="9 devices on a node of 8"):
-        ring(10).all_reduce(9, GradientTraffic(size))
+        ring(10).all_reduce(9, GradientAllReduceInfo(size))
 
 
 def test_what_the_backward_pass_hides_is_not_paid():
-    cost, gradients = cost_of(1e-3, 1e-3), GradientTraffic(1e9)
+    cost, gradients = cost_of(1e-3, 1e-3), GradientAllReduceInfo(1e9)
     hidden = step_time(cost, 1000, 8, gradients, ring(130), 1.0)
     assert (hidden.exposed, hidden.seconds, hidden.binds) == (0.0, pytest.approx(1.001), "samples")
     shown = step_time(cost, 10, 8, gradients, ring(130), 0.5)
     assert shown.exposed == pytest.approx(1.75e9 / 130e9 - 0.5 * BACKWARD_SHARE * 10e-3)
     assert step_time(cost, 1, 8, gradients, ring(10), 0.5).binds == "bandwidth in the node"
     assert step_time(cost_of(1.0, 1e-3), 1, 8, gradients, ring(130), 0.5).binds == "fixed cost"
-    assert step_time(cost, 1, 8, GradientTraffic(8.0), ring(10, 1e-3), 0.5).binds == "latency"
+    assert step_time(cost, 1, 8, GradientAllReduceInfo(8.0), ring(10, 1e-3), 0.5).binds == "latency"
     assert step_time(cost, 1, 4096, gradients, systems()["pcie"], 0.5).binds == "bandwidth between nodes"
 
 
@@ -123,6 +123,6 @@ def test_a_system_of_ones_own(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}")
     system = find_system(str(path))
-    assert system.all_reduce(2, GradientTraffic(1e9, 100)) == pytest.approx((1.0, 0.0, 2e-5, 5e-4))
+    assert system.all_reduce(2, GradientAllReduceInfo(1e9, 100)) == pytest.approx((1.0, 0.0, 2e-5, 5e-4))
     with pytest.raises(ValueError, match="Did you mean dgxa100"):
         find_system("dgx-a100")

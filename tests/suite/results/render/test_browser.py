@@ -189,7 +189,7 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
         ("fp16", 256, "pytorch", "v0.5"), ("fp32", 2048, "pytorch", "v0.5"), ("fp32", 16384, "mxnet", "v0.7"),
     ):  # fmt: skip
         for devices in (1, 2):
-            own = {"batch_size_global": batch, "precision": precision, "framework": framework, "clock": clock}
+            own = {"global_batch_size": batch, "precision": precision, "framework": framework, "clock": clock}
             write_run(tmp_path / "logs", f"{batch}-{devices}", devices=devices, seconds_per_epoch=3.0 / devices, **own)
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
@@ -438,7 +438,7 @@ def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_ask
     for number in range(12):
         for index in range(84 if number < 4 else 83):
             qualities = [0.3 + (at + index % 7) / 100 for at in range(4 if number else 25)] + [0.65]
-            write_run(tmp_path / "logs", f"s{number}", index, qualities=qualities, batch_size_global=64 << number)
+            write_run(tmp_path / "logs", f"s{number}", index, qualities=qualities, global_batch_size=64 << number)
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").stat().st_size < 3_000_000
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 1000})

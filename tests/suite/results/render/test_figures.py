@@ -127,11 +127,11 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
         ([{}, {"devices": 2}, {"devices": 2, "framework": "mxnet"}], ["pytorch, 1 dev", "pytorch, 2 dev", "mxnet, 2 dev"]),
         ([{}, {"hyperparameters": FAST}], ["lr 0.01", "lr 0.006"]),
         ([{"workload": "gnmt", "hyperparameters": FAST}, {}, {"hyperparameters": FAST}], ["pytorch", "lr 0.01", "lr 0.006"]),
-        ([{"batch_size_global": 2048}, {"batch_size_global": 512}], ["bs 2,048", "bs 512"]),
+        ([{"global_batch_size": 2048}, {"global_batch_size": 512}], ["bs 2,048", "bs 512"]),
         ([{}, {"targets": {"hr_at_10": 0.5}}], ["target 0.635", "target 0.5"]),
         ([{"precision": "fp16"}, {"precision": "tf32"}], ["fp16", "tf32"]),
         (
-            [{"precision": "fp16", "batch_size_global": 2048}, {"framework": "mxnet"}, {"clock": "v0.7"}, {}],
+            [{"precision": "fp16", "global_batch_size": 2048}, {"framework": "mxnet"}, {"clock": "v0.7"}, {}],
             ["pytorch, fp16, bs 2,048, clock v0.5", "mxnet, fp32, bs 4,096, clock v0.5",
              "pytorch, fp32, bs 4,096, clock v0.7", "pytorch, fp32, bs 4,096, clock v0.5"],
         ),
@@ -167,7 +167,7 @@ def test_a_name_has_one_look_in_every_figure_of_a_page():
 
 def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
     sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
-    results = [make_result(devices, ((8.0, 10.0),), batch_size_global=size) for size, devices in sizes]
+    results = [make_result(devices, ((8.0, 10.0),), global_batch_size=size) for size, devices in sizes]
     found = charts.looks(results)
     assert [found[row.key].of_result.label for row in results] == [
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
@@ -293,7 +293,7 @@ def test_predictions_have_bounds_and_measured_points_none():
 
 
 def line(rate=None, shown="", **values):
-    settings = {"stop": "steps:10", "to_target": False, "samples": rate, "train_seconds": 1.0, "batch_size_global": 64}
+    settings = {"stop": "steps:10", "to_target": False, "samples": rate, "train_seconds": 1.0, "global_batch_size": 64}
     return StudyLine(values, make_result(**settings) if rate else None, shown)
 
 
@@ -491,7 +491,7 @@ def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, 
 def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacity):
     for index in range(7):
         for batch in range(settings):
-            write_run(tmp_path, f"a{batch}", index, qualities=(0.3 + index / 100, 0.65), batch_size_global=256 << batch)
+            write_run(tmp_path, f"a{batch}", index, qualities=(0.3 + index / 100, 0.65), global_batch_size=256 << batch)
     over_epochs, *_ = charts_of(tmp_path)
     assert ("the minimum, and the maximum" in over_epochs.note, "median" in over_epochs.note) == (opacity > 0, True)
     tree, _ = parsed(over_epochs)
@@ -665,7 +665,7 @@ def test_series_of_one_color_are_distinct_in_line_and_marker(published, distinct
 @pytest.mark.parametrize(("runs", "paths"), [(24, 3), (27, 1)])
 def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, runs, paths):
     for number in range(runs):
-        write_run(tmp_path, f"a{number // 3}", number % 3, batch_size_global=64 << number // 3)
+        write_run(tmp_path, f"a{number // 3}", number % 3, global_batch_size=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
     assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
     note = "For results with several runs: the median, up to the point that half of the runs reached"

@@ -22,7 +22,7 @@ def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, si
     ]
     event = {"devices": devices, "warmups": 5, "how": "a clock", "sizes": timed}
     run = {"workload": "allreduce", "devices": devices, "profile": "synthetic", "labels": ["synthetic", "cpu"]}
-    run |= {"stop": "epochs:1", "targets": {}, "qualities": (None,), "batch_size_global": SIZES[-1], **options}
+    run |= {"stop": "epochs:1", "targets": {}, "qualities": (None,), "global_batch_size": SIZES[-1], **options}
     folder = write_run(root, job, keys={"suite_all_reduce": event}, **run)
     (folder / "topology.json").write_text(json.dumps({"cpu": {"sockets": 1}}))
     return folder
@@ -45,7 +45,7 @@ def test_table_and_fit(tmp_path):
 def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     write_sums(tmp_path, "small")
     for start, condition in enumerate((None, {"busy": ["others took 48 % of its cores"]})):
-        own = {"sizes": [*SIZES, 1 << 22], "batch_size_global": 1 << 22, "start": start}
+        own = {"sizes": [*SIZES, 1 << 22], "global_batch_size": 1 << 22, "start": start}
         write_sums(tmp_path, f"large {start}", condition=condition, **own)
     found = results(tmp_path)
     name = "pytorch, 2 devices, fp32, laptop, global batch"

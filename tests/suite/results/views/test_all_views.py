@@ -18,7 +18,7 @@ def write_job(folder, **options):
     """Two batches on one device and one of them on two: something for every view."""
     keys = {"suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
     for devices, batch, seconds in ((1, 64, 1.0), (1, 256, 2.0), (2, 256, 1.25)):
-        own = {"devices": devices, "batch_size_global": batch, "batch_rule": f"global:{batch}", "samples": 101 * batch}
+        own = {"devices": devices, "global_batch_size": batch, "batch_rule": f"global:{batch}", "samples": 101 * batch}
         own |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
         write_run(folder, f"{batch}-{devices}", **own, **options)
     return folder
@@ -63,7 +63,7 @@ def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
         write_job(folder)
     commands = [name for name in OPTIONS if (name, missing) != ("compare", "suite_run")]  # of no profile: not compared
     whole = {one: json.loads(said(one, tmp_path / "mine", "--format", "json"))["rows"] for one in commands}
-    lines = [line for line in demo_log(batch_size_global=64) if f'"key": "{missing}"' not in line]
+    lines = [line for line in demo_log(global_batch_size=64) if f'"key": "{missing}"' not in line]
     write(tmp_path / "mine" / "cut" / "run_0" / "result_0.txt", lines)
     for command, rows in whole.items():
         found = json.loads(said(command, tmp_path / "mine", "--format", "json"))["rows"]

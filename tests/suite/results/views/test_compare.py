@@ -24,7 +24,7 @@ from tests.helpers import PROJECT, examples, refusal, suite_here
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
 REFERENCE = {"profile": "reference", "labels": [], "dataset": "ml-20m", "device": "cuda", "device_name": "NVIDIA V100"}
-REFERENCE |= {"batch_size_global": 1_048_576, "devices": 8}
+REFERENCE |= {"global_batch_size": 1_048_576, "devices": 8}
 """Settings of a run of ours that may stand beside v0.5/NVIDIA/dgx1."""
 
 
@@ -236,7 +236,7 @@ def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better
 
 def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
     for job, rate, batch in (("x", 0.002, 4096), ("y", 0.002, 512), ("z", 0.004, 4096)):
-        runs(tmp_path / "b", [10.0], job=job, rate=rate, batch_size_global=batch)
+        runs(tmp_path / "b", [10.0], job=job, rate=rate, global_batch_size=batch)
     text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
     batch, rate = "global batch {}", "learning rate {}"
     for name in (batch.format("4,096"), batch.format(512), rate.format(0.002), rate.format(0.004)):
@@ -257,7 +257,7 @@ def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
 
 
 def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
-    changed = {"precision": "bf16", "nodes": 2, "devices": 2, "batch_size_global": 8192}
+    changed = {"precision": "bf16", "nodes": 2, "devices": 2, "global_batch_size": 8192}
     changed |= {"framework_version": "2.12.0", "lr_scaling": "linear"}
     conditions = [{"busy": ["others took 48 % of its cores"], "others_share": 0.48}, {"busy": []}]
     one = runs(tmp_path / "a", [12.0], devices=2, condition=conditions[0])

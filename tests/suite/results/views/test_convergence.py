@@ -40,7 +40,7 @@ def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **chan
     runs = tuple(
         Run(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n) for n, of_run in enumerate(epochs)
     )
-    own = {"profile": "reference", "batch_size_global": batch, "runs": runs, "runs_failed": 0}
+    own = {"profile": "reference", "global_batch_size": batch, "runs": runs, "runs_failed": 0}
     return replace(result(name, workload), **{**own, **changes})
 
 

@@ -26,7 +26,7 @@ def cells(section):
     ("other", "told"),
     [
         ({"targets": {"hr_at_10": 0.5}}, "hit rate at 10 ≥ 0.5"),
-        ({"batch_rule": "global:512", "batch_size_global": 512}, "512"),
+        ({"batch_rule": "global:512", "global_batch_size": 512}, "512"),
         ({"keys": {"opt_base_learning_rate": 0.01}}, "learning rate 0.01"),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_i
     said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
     assert [note for note in two.notes if "differ" in note] == [said]
     assert not any("differ" in note for note in one.notes)
-    assert [row.batch_size_global for row in lines(report(read_runs(tmp_path)).data)] == [256, None]
+    assert [row.global_batch_size for row in lines(report(read_runs(tmp_path)).data)] == [256, None]
 
 
 def test_systems_that_log_one_name_stay_two_rows(tmp_path):
@@ -292,8 +292,8 @@ def test_problems_are_listed_with_lines(tmp_path):
 
 def test_rows_of_other_frameworks_say_in_what_precision_batch_and_clock_they_differ(tmp_path):
     write_run(tmp_path, "a")
-    write_run(tmp_path, "b", framework="mxnet", precision="fp16", batch_size_global=2048, clock="v0.7")
-    found = {(row.framework, row.precision, row.batch_size_global, row.clock) for row in only_table(tmp_path)}
+    write_run(tmp_path, "b", framework="mxnet", precision="fp16", global_batch_size=2048, clock="v0.7")
+    found = {(row.framework, row.precision, row.global_batch_size, row.clock) for row in only_table(tmp_path)}
     assert found == {("MXNet", "fp16", 2048, "v0.7"), ("PyTorch", "fp32", 4096, "v0.5")}
 
 
@@ -319,7 +319,7 @@ PLAIN = {"qualities": (0.65,), "framework": "mxnet"}
         ([{**PLAIN, "seconds_per_epoch": 4.0, "labels": ["demo", "cpu", "oversubscribed"]}],
          "with PyTorch. Other frameworks: MXNet 4.0 s (oversubscribed). One run."),
         ([{**PLAIN, "precision": "fp16"}], "with MXNet, precision fp16. One run."),
-        ([{**PLAIN, "batch_size_global": 2048, "seconds_per_epoch": 4.0}], "with PyTorch, global batch 4,096. One run."),
+        ([{**PLAIN, "global_batch_size": 2048, "seconds_per_epoch": 4.0}], "with PyTorch, global batch 4,096. One run."),
         ([{**PLAIN, "clock": "v0.7", "seconds_per_epoch": 4.0}], "with PyTorch, clock rule v0.5. One run."),
         ([{**PLAIN, "precision": "tf32", "seconds_per_epoch": 4.0}], "with PyTorch, precision fp32. One run."),
         ([{"devices": 2, "qualities": (0.65,), "seconds_per_epoch": 4.11}],

@@ -30,13 +30,13 @@ from suite.results.views.scaling import scaling_view
 from testing.fake_logs import write_run
 from tests.helpers import composed, suite_here
 from tests.suite.results.rows import lines
-from workloads.api import GradientTraffic
+from workloads.api import GradientAllReduceInfo
 from workloads.ncf import weights
 
 STEP = (2e-3, 1e-5)
 """t0 and c of the runs below, in seconds."""
 PCIE = find_system("pcie")
-LINK = GradientTraffic(8e6)
+LINK = GradientAllReduceInfo(8e6)
 
 
 def published(name, workload, **wanted):
@@ -57,7 +57,7 @@ def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **o
         seconds, samples = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // per_sample
         keys = {"global_batch_size": batch, "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
         write_run(
-            folder / "logs", f"{name}-{batch}", batch_size_global=batch, batch_rule=f"per_device:{batch}", samples=samples,
+            folder / "logs", f"{name}-{batch}", global_batch_size=batch, batch_rule=f"per_device:{batch}", samples=samples,
             train_seconds=seconds, seconds_per_epoch=seconds + 1, keys=keys, **options,
         )  # fmt: skip
     return folder
@@ -105,7 +105,7 @@ def test_rates_do_not_contradict_times(tmp_path):
     for devices, seconds in ((8, 50.0), (16, 30.0)):
         write_run(
             tmp_path, f"resnet-{devices}", workload="resnet50", profile="reference", device="gpu", device_name="NVIDIA A100",
-            devices=devices, batch_size_global=256 * devices, labels=[], batch_rule="per_device:256", sample_unit="images",
+            devices=devices, global_batch_size=256 * devices, labels=[], batch_rule="per_device:256", sample_unit="images",
             samples=1_281_167, train_seconds=seconds * 0.7, seconds_per_epoch=seconds,
             keys={"global_batch_size": 256 * devices, "train_samples": 1_281_167},
         )  # fmt: skip
@@ -150,7 +150,7 @@ def test_the_law_predicts_what_it_was_not_given(h100):
     assert [row.devices for row in h100] == [8, 64, 2528]
     held = validate().held
     for row in h100[1:]:
-        point = last(predict(h100[:1], PredictionRequest((row.devices,), batch_global=row.batch_size_global)))
+        point = last(predict(h100[:1], PredictionRequest((row.devices,), batch_global=row.global_batch_size)))
         assert point.seconds_per_epoch_low < row.seconds_per_epoch < point.seconds_per_epoch_high
         expected = held[
             (held["run"] == row.run) & (held["rule"] == "scaling model") & (held["predicted_from"] == "smallest")
@@ -161,9 +161,9 @@ def test_the_law_predicts_what_it_was_not_given(h100):
 def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
     made = predict(h100, PredictionRequest((8, 32, 4096)))
     assert made.table.to_frame()["devices"].tolist() == [8, 32, 64, 2528, 4096]
-    batches = made.table.to_frame()["batch_size_global"].tolist()
-    assert batches[1] == 32 * h100[1].batch_size_global / 64
-    assert batches[-1] == pytest.approx(4096 * h100[2].batch_size_global / 2528)
+    batches = made.table.to_frame()["global_batch_size"].tolist()
+    assert batches[1] == 32 * h100[1].global_batch_size / 64
+    assert batches[-1] == pytest.approx(4096 * h100[2].global_batch_size / 2528)
     efficiencies = made.table.to_frame()["scaling_efficiency"].tolist()
     assert efficiencies[0] == pytest.approx(1.0)
     assert 0 < efficiencies[-1] < 1
@@ -196,7 +196,7 @@ def test_epochs_are_never_extrapolated():
     assert epochs_at(8192, bare) == EpochsEstimate()
     other = [replace(row, targets={"map": 0.212}) for row in bare]
     assert epochs_at(1024, other) == EpochsEstimate(), "another target needs other epochs"
-    assert epochs_at(found[0].batch_size_global, found).source == "measured"
+    assert epochs_at(found[0].global_batch_size, found).source == "measured"
 
 
 def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
@@ -211,7 +211,7 @@ def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
 def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
     """ResNet-50 of v0.6 took 60 epochs where the RCPs, of v1.1, have 35."""
     found = published("v0.6/NVIDIA", "resnet50")
-    batches = sorted({row.batch_size_global for row in found if row.epochs})
+    batches = sorted({row.global_batch_size for row in found if row.epochs})
     estimate = epochs_at(math.sqrt(batches[0] * batches[-1]), found)
     assert estimate.source == "between measured batches"
     assert estimate.epochs > 55
@@ -229,10 +229,10 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
     for family in families:
         for row in family:
             others = [other for other in family if other.devices != row.devices]
-            if not others or not row.seconds or row.batch_size_global < row.devices or why_not_by_model(others):
+            if not others or not row.seconds or row.global_batch_size < row.devices or why_not_by_model(others):
                 continue
             point = last(
-                predict(others, PredictionRequest((row.devices,), batch_global=row.batch_size_global)), row.devices
+                predict(others, PredictionRequest((row.devices,), batch_global=row.global_batch_size)), row.devices
             )
             if point is not None and point.seconds is not None:
                 inside.append(point.seconds_low <= row.seconds <= point.seconds_high)
@@ -272,7 +272,7 @@ def test_times_for_advice_are_those_of_the_forecast(h100):
 def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
     found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
     made = max(predictions(found, PredictionRequest((128,))), key=lambda one: len(one.table))
-    below = made.table.to_frame()[made.table.to_frame()["batch_size_global"] < made.table.to_frame()["devices"]]
+    below = made.table.to_frame()[made.table.to_frame()["global_batch_size"] < made.table.to_frame()["devices"]]
     assert below[["devices", "kind"]].values.tolist() == [[408, "measured"]]
     without = predict([row for row in made.results if row.devices < 408], PredictionRequest((128,)))
     one, other = (
@@ -311,7 +311,7 @@ def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study)
     found = read(batch_study / "logs")
     for each in (64, 1024):
         row = last(predict(found, PredictionRequest((4,), each, system=PCIE, gradients=LINK)))
-        (base,) = (one for one in found if one.batch_size_global == each)
+        (base,) = (one for one in found if one.global_batch_size == each)
         rates = row.training_samples_per_second / base.samples_per_second / 4
         seconds = base.seconds_per_epoch / row.seconds_per_epoch / 4
         assert row.scaling_efficiency in (pytest.approx(rates), pytest.approx(seconds))
@@ -323,10 +323,10 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
     found = [replace(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
     slower = replace(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
     made = predict([slower, *found], PredictionRequest((4,), system=PCIE, gradients=LINK))
-    equal = made.table.to_frame()["batch_size_global"] == found[0].batch_size_global
+    equal = made.table.to_frame()["global_batch_size"] == found[0].global_batch_size
     measured = made.table.to_frame()[equal & (made.table.to_frame()["kind"] == "measured")]
     assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
-    least = min(row.batch_size_global / row.devices for row in h100)
+    least = min(row.global_batch_size / row.devices for row in h100)
     for share, noted in ((7, False), (9, True)):
         notes = predict(h100, PredictionRequest((512,), least / share)).notes
         assert any("less than an eighth of any measured batch" in note for note in notes) == noted
@@ -345,9 +345,9 @@ def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
 
 def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     found = read(batch_study / "logs")
-    wanted = PredictionRequest((4,), 256.0, system=PCIE, gradients=GradientTraffic(64e6))
-    step = step_time(StepFit(*STEP, None, None, 0.0), 256, 2, GradientTraffic(64e6), PCIE, 0.25).seconds
-    two = replace(found[0], devices=2, batch_size_global=512, samples_per_second=512 / step)
+    wanted = PredictionRequest((4,), 256.0, system=PCIE, gradients=GradientAllReduceInfo(64e6))
+    step = step_time(StepFit(*STEP, None, None, 0.0), 256, 2, GradientAllReduceInfo(64e6), PCIE, 0.25).seconds
+    two = replace(found[0], devices=2, global_batch_size=512, samples_per_second=512 / step)
     made = predict([*found, two], wanted)
     assert "middle: 0.25, fitted to measured steps" in made.how
     missed = predict([*found, replace(two, samples_per_second=100 / step)], wanted)
@@ -366,7 +366,7 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
     (link,) = measured_links([*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))])
     assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
-    made = predict(found, PredictionRequest((2, 4), 256.0, gradients=GradientTraffic(8e6, 10, 3), links=(link,)))
+    made = predict(found, PredictionRequest((2, 4), 256.0, gradients=GradientAllReduceInfo(8e6, 10, 3), links=(link,)))
     *_, two, four = lines(made.table)
     step, bandwidth = STEP[0] + STEP[1] * 256, 8e6 / BANDWIDTH
     assert two.training_samples_per_second == pytest.approx(512 / (step + 6 * ALPHA + bandwidth), rel=1e-3)
@@ -388,7 +388,7 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     config = composed(f"workload={name}", "profile=synthetic", "device=cpu", *half)
     settings = resolve_settings(config, *load_workload_and_framework(config))
     workload = load_workload_and_framework(config)[0](
-        settings, load_workload_and_framework(config)[0].read_facts(settings)
+        settings, load_workload_and_framework(config)[0].load_dataset_info(settings)
     )
     if name == "ncf":
         shapes = weights.shapes(workload.users, workload.items, settings.model)
@@ -397,7 +397,7 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
     row = published("dgx1-article", "ssd")[0]
     found = gradients_of([replace(row, workload=name)])
-    assert found == GradientTraffic(4.0 * sum(trained), len(trained))
+    assert found == GradientAllReduceInfo(4.0 * sum(trained), len(trained))
 
 
 def test_the_command_prints_what_the_files_hold(batch_study):
@@ -422,8 +422,8 @@ def test_the_validation_is_printed(tmp_path):
 @pytest.mark.parametrize(("factor", "note"), [(3.0, ""), (4.5, "t0 is taken as 0"), (0.9, "c is taken as 0")])
 def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
     """Four times the batch takes `factor` times as long."""
-    one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.batch_size_global)
-    assert other.batch_size_global == 4 * one.batch_size_global
+    one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.global_batch_size)
+    assert other.global_batch_size == 4 * one.global_batch_size
     slower = replace(other, samples_per_second=4 * one.samples_per_second / factor)
     made = predict([one, slower], PredictionRequest((4,), system=PCIE, gradients=LINK))
     assert [note in text for text in made.notes if "is taken as 0" in text] == [True] * bool(note)

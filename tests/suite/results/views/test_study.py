@@ -98,8 +98,8 @@ def test_a_line_says_in_what_it_differs_beside_the_axis(tmp_path):
     for count in (1, 2):
         version = "2.10.0" if count == 2 else "2.11.0"
         run(tmp_path, f"d{count}", [f"gpus={count}"], devices=count, framework_version=version,
-            batch_size_global=64 * count, keys={"opt_base_learning_rate": 0.1 * count})  # fmt: skip
-    run(tmp_path, "d2", ["gpus=2"], index=1, devices=2, device_name="Another CPU", batch_size_global=128)
+            global_batch_size=64 * count, keys={"opt_base_learning_rate": 0.1 * count})  # fmt: skip
+    run(tmp_path, "d2", ["gpus=2"], index=1, devices=2, device_name="Another CPU", global_batch_size=128)
     notes = [own for (own,) in shown(tmp_path, "notes")]
     assert notes == [("",), ("version 2.10.0",), ("hardware Another CPU",)]
 
@@ -116,7 +116,7 @@ def test_labels_of_all_lines_stand_above_and_those_of_single_lines_mark_these(tm
 def test_steps_are_fitted_and_a_doubled_batch_may_take_more_than_twice_as_long(tmp_path):
     """The article on four GPUs prints 420.28 ms for 64 samples and 899.86 for 128 (VGG, GTX 1080). A block ends at step 101."""
     for batch, each in {32: 0.25, 64: 0.42028, 128: 0.89986}.items():
-        run(tmp_path, f"b{batch:03}", [f"batch=per_device:{batch}"], batch_rule=f"per_device:{batch}", batch_size_global=batch,
+        run(tmp_path, f"b{batch:03}", [f"batch=per_device:{batch}"], batch_rule=f"per_device:{batch}", global_batch_size=batch,
             samples=101 * batch, train_seconds=101 * each)  # fmt: skip
     assert shown(tmp_path, "t(2b)/2t(b)", "ms/sample") == [
         (None, 250 / 32),

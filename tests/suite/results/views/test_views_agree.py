@@ -43,7 +43,7 @@ THEIRS = st.lists(st.fixed_dictionaries(THEIR_RUN), min_size=3, max_size=6)
 def write_ours(folder, drawn):
     for index, (run, copied) in enumerate(drawn):
         job = write_run(
-            folder, f"j{index}", devices=run["devices"], batch_size_global=run["batch"], batch_rule=f"global:{run['batch']}",
+            folder, f"j{index}", devices=run["devices"], global_batch_size=run["batch"], batch_rule=f"global:{run['batch']}",
             targets={"hr_at_10": run["target"]}, git_commit=run["commit"], start=1_000_000 * index,
             qualities=[0.1] * (run["epochs"] - 1) + [0.65 if run["succeeds"] else 0.2], seconds_per_epoch=run["epoch_ms"] / 1e3,
             keys={"opt_base_learning_rate": run["rate"], "seed": index, "global_batch_size": run["batch"]},
@@ -101,7 +101,7 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     runs, expected = read_runs(folder), expected_of(drawn)
     results = results_of(runs)
     found = {
-        (row.devices, row.targets["hr_at_10"], row.learning_rate or rate_of(row), row.batch_size_global): (
+        (row.devices, row.targets["hr_at_10"], row.learning_rate or rate_of(row), row.global_batch_size): (
             row.runs_successful, row.runs_failed, row.seconds and pytest.approx(row.seconds)) for row in results
     }  # fmt: skip
     assert {place: found[place] for place in expected} == expected

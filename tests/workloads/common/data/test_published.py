@@ -15,15 +15,15 @@ from workloads.common.images.counts import COCO2017, IMAGENET
 from workloads.common.text import facts as text
 from workloads.common.text.dataset import WMT16EnDe
 from workloads.ncf.dataset import ML1M
-from workloads.ncf.facts import read_facts
+from workloads.ncf.facts import load_dataset_info
 
 PREPARED = {
-    "ml-20m": (lambda to: ML1M().prepare(write_source(to.parent), to), read_facts),
+    "ml-20m": (lambda to: ML1M().prepare(write_source(to.parent), to), load_dataset_info),
     "coco2017": (lambda to: synthetic_coco.prepare(synthetic_coco.write(to.parent / "coco"), to), COCO2017.read),
     "imagenet": (lambda to: synthetic_images.prepare(to.parent), IMAGENET.read),
     "wmt16-en-de": (
         lambda to: write_processed(to.parent / "x") or WMT16EnDe().prepare(to.parent / "x", to),
-        text.read_facts,
+        text.load_dataset_info,
     ),
 }
 """A public name to what prepares other data of its kind, and what reads its facts."""

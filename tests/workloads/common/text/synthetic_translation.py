@@ -53,7 +53,7 @@ class Shifted(Translation):
 
 def settings(folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, mode="train", **options):
     return Settings(
-        workload="translation", devices=devices, batch_size_global=batch, rules=rules, mode=mode,
+        workload="translation", devices=devices, global_batch_size=batch, rules=rules, mode=mode,
         profile="demo" if folder else "synthetic", data_dir=str(folder or ""),
         hyperparameters={"max_sequence_length": longest, "buckets": buckets}, options=options,
     )  # fmt: skip
@@ -61,7 +61,7 @@ def settings(folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, m
 
 def make(folder, kind=Translation, **values):
     chosen = settings(folder, **values)
-    return kind(chosen, kind.read_facts(chosen))
+    return kind(chosen, kind.load_dataset_info(chosen))
 
 
 def data_of(workload, seed=1):

@@ -56,8 +56,8 @@ def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, fram
         everybody.append([batch for (batch,) in data.train(0, counts.steps)])
     for step in zip(*everybody, strict=True):
         assert len({batch.arrays["source"].shape for batch in step}) == 1
-        assert len({(batch.weight_global, batch.samples_global, batch.counts_global["tokens"]) for batch in step}) == 1
-        assert sum(batch.weight for batch in step) == step[0].weight_global
+        assert len({(batch.global_weight_sum, batch.global_samples, batch.global_counts["tokens"]) for batch in step}) == 1
+        assert sum(batch.weight for batch in step) == step[0].global_weight_sum
         tokens = 0
         for batch in step:
             begin = 0 if framing.begin is None else 1
@@ -66,7 +66,7 @@ def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, fram
             tokens += int(batch.arrays["source_length"].sum() + batch.arrays["target_length"].sum()) + begin * len(
                 batch.arrays["source"]
             )
-        assert tokens == step[0].counts_global["tokens"]
+        assert tokens == step[0].global_counts["tokens"]
     short = lengths.max(0) + framing.extra <= 25
     assert counts.too_long == int((~short).sum())
     assert (len(seen), len(set(seen))) == (len(set(seen)) + counts.repeated, int(short.sum()) - counts.left_out)

@@ -58,7 +58,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
     lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
     assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
     assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
-    found = facts.read_facts(tmp_path / "to")
+    found = facts.load_dataset_info(tmp_path / "to")
     assert (found.train_samples, found.evaluation_samples, found.sizes["vocabulary"]) == (60, 9, len(SUBWORDS) + 4)
     of_length, tokens = facts.length_counts(found, 60)
     for longest in range(len(of_length)):
@@ -83,7 +83,7 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     assert lines[-1].startswith(f"notice: md5 differs from the reference's: {TRAIN_EN}, {TRAIN_DE}, ")
     manifest = manifests.read(tmp_path / "to")
     assert manifest.matches_published is False
-    assert facts.read_facts(tmp_path / "to").notes == tuple(manifest.notes) != ()
+    assert facts.load_dataset_info(tmp_path / "to").notes == tuple(manifest.notes) != ()
     mine = {key: hashlib.md5((source / name).read_bytes()).hexdigest() for key, name in WMT16_FILES.items()}
     monkeypatch.setattr(dataset, "WMT16_MD5", mine)
     references = hashlib.md5((source / WMT16_REFERENCES).read_bytes()).hexdigest()
@@ -91,7 +91,7 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     WMT16EnDe().prepare(source, tmp_path / "same")
     same = manifests.read(tmp_path / "same")
     assert (same.matches_published, list(same.notes)) == (True, [])
-    assert facts.read_facts(tmp_path / "same").notes[0].startswith("counts differ from the published wmt16-en-de: ")
+    assert facts.load_dataset_info(tmp_path / "same").notes[0].startswith("counts differ from the published wmt16-en-de: ")
 
 
 def test_long_pairs_are_dropped_and_counted(source, tmp_path):
@@ -423,7 +423,7 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
     text = [vocabulary.decode(train.source.sentence(number)) for number in (0, 30, 31, 62)]
     assert text[:2] == ["The word of europarl-v7 .", "last line without its end"]
     assert text[2:] == ["The word of commoncrawl .", "The word of news-commentary-v11 ."]
-    assert facts.read_facts(tmp_path / "to").sizes["dev"] == 4
+    assert facts.load_dataset_info(tmp_path / "to").sizes["dev"] == 4
     assert prepared.read_references(tmp_path / "to", 2) == ["A line of 2014.", "Another one."]
 
 

@@ -96,7 +96,7 @@ def test_facts_and_steps_follow_the_longest_pair(folder):
     assert keys["input_pairs_too_long"] == short.counts.too_long > 0
     assert keys["input_pairs_left_out"] == short.counts.left_out
     assert keys["eval_hp_beam_size"] == 4
-    assert short.measured_by()["bleu"].startswith("nrefs:1|case:lc|eff:no|tok:intl")
+    assert short.metric_signatures()["bleu"].startswith("nrefs:1|case:lc|eff:no|tok:intl")
 
 
 @pytest.mark.parametrize("kind", [Translation, Shifted])
@@ -116,7 +116,7 @@ def test_batches_have_the_shapes_that_are_announced(folder, kind):
             name: spec.shape for name, spec in specs.items()
         }
         assert (batch.arrays["source_length"] == batch.arrays["source"].shape[1]).all()
-        assert batch.weight == batch.weight_global > 0
+        assert batch.weight == batch.global_weight_sum > 0
 
 
 def test_synthetic_batches_need_no_data():
@@ -148,13 +148,13 @@ def test_batches_that_cannot_be_made_are_refused(folder, values, message):
 
 def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
     with pytest.raises(ValueError, match=r"type: suite data make-demo translation-demo"):
-        Translation.read_facts(settings(tmp_path / "translation-demo"))
+        Translation.load_dataset_info(settings(tmp_path / "translation-demo"))
     with pytest.raises(ValueError, match=r"type: suite data prepare wmt16-en-de --from FOLDER --to"):
-        Translation.read_facts(settings(tmp_path / "wmt16-en-de"))
+        Translation.load_dataset_info(settings(tmp_path / "wmt16-en-de"))
     other = json.loads((folder / manifests.NAME).read_text())
     (tmp_path / manifests.NAME).write_text(json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}}))
     with pytest.raises(ValueError, match=r"is not of a data set of sentence pairs \(ml-demo\)"):
-        Translation.read_facts(settings(tmp_path))
+        Translation.load_dataset_info(settings(tmp_path))
 
 
 @pytest.mark.parametrize(("synthetic", "begin", "first"), [(synthetic_gnmt, 1, 2), (synthetic_transformer, 0, 0)])

@@ -51,7 +51,7 @@ def test_every_line_is_kept_but_long_ones(source, tmp_path):
             assert side.sentence(number).tolist() == subtokens.encode(text.strip())
             assert subtokens.decode(side.sentence(number)) == text.strip()
     assert len(train.source.sentence(1)) == 0, "an empty line is a pair too, as in the reference"
-    found = facts.read_facts(tmp_path / "to")
+    found = facts.load_dataset_info(tmp_path / "to")
     assert (found.sizes["vocabulary"], found.sizes["end"], found.evaluation_samples) == (len(SUBTOKENS) + 2, 1, 2)
     assert prepared.read_references(tmp_path / "to", 2)[1] == "Test  zwei"
     assert WMT17EnDe().verify(tmp_path / "to")[-3].startswith("wmt17-en-de: sound")
@@ -122,7 +122,7 @@ def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
     """EOS is 1; text needs no detokeniser."""
     WMT17EnDe().prepare(source, tmp_path / "to")
     chosen = settings(tmp_path / "to", batch=4, longest=20, buckets=1, evaluation_batch_size=2)
-    workload = Shifted(chosen, Shifted.read_facts(chosen))
+    workload = Shifted(chosen, Shifted.load_dataset_info(chosen))
     assert workload.end == 1
     (data,) = data_of(workload)
     for (batch,) in data.train(0, 3):
@@ -142,4 +142,4 @@ def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
 def test_a_model_that_needs_a_beginning_is_refused(source, tmp_path):
     WMT17EnDe().prepare(source, tmp_path / "wmt17-en-de")
     with pytest.raises(ValueError, match=r"no beginning of a sentence.*type workload.dataset=wmt16-en-de"):
-        Translation.read_facts(settings(tmp_path / "wmt17-en-de", batch=4, longest=20))
+        Translation.load_dataset_info(settings(tmp_path / "wmt17-en-de", batch=4, longest=20))

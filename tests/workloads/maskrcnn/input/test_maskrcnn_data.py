@@ -16,7 +16,7 @@ from workloads.common.coco import annotations as coco
 from workloads.common.images.jpeg import BadImage
 from workloads.common.images.resize import bounded_size
 from workloads.maskrcnn.input.data import SampleData
-from workloads.maskrcnn.input.facts import read_facts
+from workloads.maskrcnn.input.facts import load_dataset_info
 from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
@@ -57,11 +57,11 @@ def prepared(source, tmp_path_factory):
 
 def settings(folder, batch=6, devices=1, model=MODEL, **options):
     chosen = common.settings(
-        "maskrcnn", devices=devices, batch_size_global=batch, dataset="dummy", data_dir=str(folder), model=model,
+        "maskrcnn", devices=devices, global_batch_size=batch, dataset="dummy", data_dir=str(folder), model=model,
         targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(MaskRCNN.named_sets()["demo"]), seed=4,
         options={"data_threads": 2, **options},
     )  # fmt: skip
-    return chosen, read_facts(chosen)
+    return chosen, load_dataset_info(chosen)
 
 
 def opened(folder, where=None, batch=6, **options):
@@ -300,7 +300,7 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
 
 @pytest.mark.parametrize(("model", "most"), [(MODEL, 3), (REFERENCE_MODEL, 93)])
 def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
-    chosen = common.settings("maskrcnn", devices=2, batch_size_global=4, dataset="", model={**model, "classes": 3})
+    chosen = common.settings("maskrcnn", devices=2, global_batch_size=4, dataset="", model={**model, "classes": 3})
     facts = Facts(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
     data = SyntheticSampleData(chosen, facts, place(0, range(2), 2), 1)
     real = {name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()}

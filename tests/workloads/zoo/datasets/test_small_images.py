@@ -153,10 +153,10 @@ def zoo(folder, dataset, batch=8, **options):
     """A workload on prepared arrays."""
     defaults = profile_defaults("reference", {"dataset": dataset, **options})
     settings = synthetic.settings(
-        "zoo", profile="reference", batch_size_global=batch, dataset=dataset, data_dir=str(folder), model=defaults.model,
+        "zoo", profile="reference", global_batch_size=batch, dataset=dataset, data_dir=str(folder), model=defaults.model,
         hyperparameter_set="rmsprop_demo", hyperparameters=Zoo.named_sets()["rmsprop_demo"].plain, options=options,
     )  # fmt: skip
-    return Zoo(settings, Zoo.read_facts(settings))
+    return Zoo(settings, Zoo.load_dataset_info(settings))
 
 
 def test_batches_of_arrays(tmp_path):

@@ -137,14 +137,14 @@ class Sgd(Optimizer):
 
     def factor(self, name: str) -> float:
         """The parameter's last rate that was not 0, with the opposite sign."""
-        return -self._last_rate * self.layout.rules[name].rate_multiple
+        return -self._last_rate * self.layout.rules[name].lr_multiplier
 
     def apply(self, rate: float) -> None:
         scale = rate or self._last_rate
         momentum = self.settings.momentum * scale / self._last_rate
         for (weights, gradients, buffers), stretches in zip(self.vectors, self.stretches, strict=True):
             for rule, part in stretches:
-                constants = {"lr": scale * rule.rate_multiple, "momentum": momentum, "wd": rule.decay}
+                constants = {"lr": scale * rule.lr_multiplier, "momentum": momentum, "wd": rule.decay}
                 weight, gradient = weights[part], gradients[part]
                 out = weight if rate else gradient  # at rate 0 the new weights are thrown away
                 mx.nd.sgd_mom_update(weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out)
@@ -174,7 +174,7 @@ class Lars(Optimizer):
             [tuple(views(vector, self.layout.shapes)[name] for vector in vectors) for name in adapted]
             for vectors in self.vectors
         ]
-        decays, multiples = ([getattr(rules[name], kind) for name in adapted] for kind in ("decay", "rate_multiple"))
+        decays, multiples = ([getattr(rules[name], kind) for name in adapted] for kind in ("decay", "lr_multiplier"))
         self.decays, self.multiples = (
             [mx.nd.array(values, ctx=vector.context) for vector in self.weights] if adapted else []
             for values in (decays, multiples)
@@ -203,7 +203,7 @@ class Lars(Optimizer):
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
         """What the buffer's new part is multiplied by, beside the trust ratio."""
-        return rate * rule.rate_multiple
+        return rate * rule.lr_multiplier
 
     def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
         """Update those of a context that have a trust ratio, which is computed on the device; `rates` (n,) of each."""
@@ -232,7 +232,7 @@ class LarsOutside(Lars):
             self._plain_step(number, 1.0)
             for rule, part in self.stretches[number]:
                 weight = weights[part]
-                weight += (rate * rule.rate_multiple) * buffers[part]
+                weight += (rate * rule.lr_multiplier) * buffers[part]
 
     def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
         """Over the gradient, which nobody needs any more."""
@@ -272,7 +272,7 @@ class Adam(Optimizer):
         for vectors, stretches in zip(self.vectors, self.stretches, strict=True):
             for rule, part in stretches:
                 weight, *others = (vector[part] for vector in vectors)
-                own = {"lr": rate * rule.rate_multiple, "wd": rule.decay}
+                own = {"lr": rate * rule.lr_multiplier, "wd": rule.decay}
                 mx.nd.adam_update(weight, *others, **always, **own, out=weight)
 
     def share(self) -> None:
@@ -300,7 +300,7 @@ class Rmsprop(Optimizer):
     def apply(self, rate: float) -> None:
         for vectors, stretches in zip(self.vectors, self.stretches, strict=True):
             for rule, part in stretches:
-                self._apply(rule, rate * rule.rate_multiple, *(vector[part] for vector in vectors))
+                self._apply(rule, rate * rule.lr_multiplier, *(vector[part] for vector in vectors))
 
     def _apply(
         self, rule: ParameterRule, rate: float, weight: mx.nd.NDArray, gradient: mx.nd.NDArray, square: mx.nd.NDArray

@@ -80,7 +80,7 @@ class Stock(Optimizer):
         """One step of torch.optim's; a fused operator reads `overflow` on the device (the attributes are
         torch.amp.GradScaler's way to say it)."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["rule"].rate_multiple
+            group["lr"] = rate * group["rule"].lr_multiplier
         if overflow is None:
             self.optimizer.step()
             return
@@ -116,7 +116,7 @@ class Lars(Optimizer):
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]
             velocities = [self.slots["velocity"][name] for name in names]
-            own_rate = rate * rule.rate_multiple
+            own_rate = rate * rule.lr_multiplier
             scales = self._scales(weights, gradients, rule, own_rate if inside else 1.0)
             if rule.decay:
                 gradients = list(torch._foreach_add(gradients, weights, alpha=rule.decay))

@@ -63,7 +63,7 @@ class Optimizer:
 
     def rate_of(self, name: str, rate: tf.Tensor) -> tf.Tensor:
         """The parameter's own rate."""
-        multiple = self.rules[name].rate_multiple
+        multiple = self.rules[name].lr_multiplier
         return rate if multiple == 1 else rate * multiple
 
     def decayed(self, name: str, gradient: tf.Tensor) -> tf.Tensor:
