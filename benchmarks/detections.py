@@ -14,7 +14,7 @@ scattered   nothing learned, large logits: every class has more candidates than 
 AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be equal.
 
 Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of another class. Pasted and
-encoded through `results.measure` in the workload's threads, as an evaluation does it; AP of boxes and of masks by both
+encoded through `results.eval_batch_metrics` in the workload's threads, as an evaluation does it; AP of boxes and of masks by both
 evaluators, whose numbers must be equal. Prints JSON.
 """
 
@@ -124,7 +124,7 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
     for batch, made in batches(BATCH, images, lambda n: outputs(kind, random, workload, of_images(truth, n))):
         candidates.append(passing(made["logits"][batch.arrays["valid"]][:2]))
         begin, cpu = time.perf_counter(), time.process_time()
-        parts.append(workload.measure(batch, made))
+        parts.append(workload.eval_batch_metrics(batch, made))
         seconds += time.perf_counter() - begin
         cpu_seconds += time.process_time() - cpu
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -231,7 +231,7 @@ def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
     with ThreadPoolExecutor(MaskRCNN.measure_threads) as pool:
         while some := list(itertools.islice(made, 16)):
             begin, cpu = time.perf_counter(), time.process_time()
-            parts += pool.map(lambda one: maskrcnn_results.measure(*one), some)
+            parts += pool.map(lambda one: maskrcnn_results.eval_batch_metrics(*one), some)
             seconds += time.perf_counter() - begin
             cpu_seconds += time.process_time() - cpu
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

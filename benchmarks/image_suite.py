@@ -22,7 +22,7 @@ from dataclasses import replace
 from measuring import parser_with, trainer_of
 
 from testing import synthetic
-from workloads.api import Batch, Facts, Json, WorkerContext, Workload
+from workloads.api import Batch, DatasetInfo, Json, WorkerContext, Workload
 from workloads.common.networks.layer_lists import multiply_adds
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.resnet50.workload import ResNet50
@@ -62,7 +62,7 @@ def full_size(
     if data:
         settings = replace(settings, profile="reference")
         return kind(settings, kind.load_dataset_info(settings))
-    return kind(settings, Facts(*images, sizes, "synthetic"))
+    return kind(settings, DatasetInfo(*images, sizes, "synthetic"))
 
 
 class Watched:

@@ -28,7 +28,7 @@ from bare.rates import Case, mxnet_products, tensorflow_products
 from measuring import BENCHMARKS, FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
 
 from testing import synthetic
-from workloads.api import Batch, Facts
+from workloads.api import Batch, DatasetInfo
 from workloads.common.text.workload import TranslationWorkload
 
 SUITE = "suite"
@@ -68,7 +68,7 @@ class Kind:
             hyperparameters={**values, **self.changed(args.length)}, linear=args.linear if framework == "pytorch" else "",
         )  # fmt: skip
         sizes = {"vocabulary": words, "dev": 200, "pairs": 100_000, "dev_longest": 100, "test_longest": 100}
-        return self.workload(settings, Facts(100_000, 200, sizes, "synthetic"))
+        return self.workload(settings, DatasetInfo(100_000, 200, sizes, "synthetic"))
 
 
 def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:

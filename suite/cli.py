@@ -64,9 +64,9 @@ def _main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in arguments if not word.startswith("-")), None)
     if asked is not None and asked not in COMMANDS:
-        from suite.common.registry import nearest
+        from suite.common.registry import suggestion
 
-        meant = " (did you mean 'run'?)" if asked in ("train", "fit", "benchmark") else nearest(asked, COMMANDS)
+        meant = " (did you mean 'run'?)" if asked in ("train", "fit", "benchmark") else suggestion(asked, COMMANDS)
         print(f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{meant}", file=sys.stderr)
         return 2
     for name, summary in COMMANDS.items():

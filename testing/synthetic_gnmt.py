@@ -6,7 +6,7 @@ import numpy as np
 
 from testing import synthetic
 from testing.synthetic_sentences import EDGES, PAIRS, SENTENCES, WORDS, batch, evaluation
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.gnmt.settings import DEMO_MODEL
 from workloads.gnmt.workload import GNMT
 
@@ -28,7 +28,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip
     sizes = {"vocabulary": WORDS, "dev": 12, "pairs": PAIRS, "test_longest": 12, "dev_longest": 11}
-    return GNMT(dataclasses.replace(settings, **changes), Facts(PAIRS, 12, sizes, "synthetic"))
+    return GNMT(dataclasses.replace(settings, **changes), DatasetInfo(PAIRS, 12, sizes, "synthetic"))
 
 
 def weights(made: GNMT) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from testing import synthetic
-from workloads.api import Batch, Facts
+from workloads.api import Batch, DatasetInfo
 from workloads.common.coco.masks import Polygons
 from workloads.common.randomness import bits, integers, stream, uniform
 from workloads.maskrcnn import anchors, boxes, network
@@ -47,7 +47,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
     sizes = {"classes": chosen["classes"], "objects_per_image_most": OBJECTS}
-    facts = Facts(synthetic.IMAGES, synthetic.IMAGES, sizes, "synthetic")
+    facts = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, sizes, "synthetic")
     return MaskRCNN(dataclasses.replace(settings, **changes), facts)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from testing import synthetic
 from testing.synthetic import place
-from workloads.api import Facts, Settings
+from workloads.api import DatasetInfo, Settings
 from workloads.common.randomness import bits, stream, uniform
 from workloads.ncf.settings import DEMO_MODEL
 from workloads.ncf.workload import NCF
@@ -25,13 +25,13 @@ def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     return user.astype(np.int32), item.astype(np.int32)
 
 
-def write(folder: Path) -> Facts:
+def write(folder: Path) -> DatasetInfo:
     """The prepared arrays (without a manifest) in `folder`, and their facts."""
     user, item = pairs()
     test = np.arange(USERS, dtype=np.int32) % ITEMS
     for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
         np.save(folder / f"{name}.npy", array)
-    return Facts(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic")
+    return DatasetInfo(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic")
 
 
 def settings(folder: Path | str, global_batch_size: int = 4001, **options: object) -> Settings:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from testing import synthetic
-from workloads.api import Batch, Facts
+from workloads.api import Batch, DatasetInfo
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50 import network
 from workloads.resnet50.settings import DEMO_MODEL, REFERENCE_MODEL
@@ -36,7 +36,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    facts = Facts(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    facts = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return ResNet50(dataclasses.replace(settings, **changes), facts)
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from testing import synthetic
-from workloads.api import Batch, Facts
+from workloads.api import Batch, DatasetInfo
 from workloads.common.randomness import bits, integers, normal, stream
 from workloads.ssd import network
 from workloads.ssd.priors import shapes_per_cell
@@ -36,7 +36,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    facts = Facts(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    facts = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return SSD(dataclasses.replace(settings, **changes), facts)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from testing import synthetic
 from testing.synthetic_sentences import EDGES, PAIRS, SENTENCES, WORDS, batch, evaluation
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.transformer.workload import Transformer
 
 __all__ = ["CASES", "MODEL", "batch", "evaluation", "weights", "workload"]
@@ -31,7 +31,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         hyperparameters=values, options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip
     sizes = {"vocabulary": WORDS, "dev": 12, "pairs": PAIRS, "test_longest": 13, "dev_longest": 13, "end": END}
-    return Transformer(dataclasses.replace(settings, **changes), Facts(PAIRS, 12, sizes, "synthetic"))
+    return Transformer(dataclasses.replace(settings, **changes), DatasetInfo(PAIRS, 12, sizes, "synthetic"))
 
 
 def weights(made: Transformer) -> dict[str, np.ndarray]:

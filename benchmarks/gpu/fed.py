@@ -23,7 +23,7 @@ from benchmarks.gpu.runs import ready, typed
 from benchmarks.photos import write_coco
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.common.coco.dataset import CocoFolders
 
 STEPS, AHEAD = 20, 5
@@ -31,7 +31,7 @@ IMAGES, QUALITY = 256, 94
 """Photographs, and the JPEG quality that gives files as large as COCO's."""
 
 
-def write_positives(folder: Path, facts: Facts) -> None:
+def write_positives(folder: Path, facts: DatasetInfo) -> None:
     """Arrays of a prepared MovieLens data set with the counts of `facts`."""
     random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
     np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))
@@ -60,7 +60,7 @@ def measured(run: RunSpec, folder: Path) -> dict[str, float]:
         def rate(work: Callable[[], object]) -> float:
             begin = time.perf_counter()
             work()
-            trainer.wait()
+            trainer.synchronize()
             return round(STEPS * run.settings.global_batch_size / (time.perf_counter() - begin), 1)
 
         some = list(itertools.islice(items, AHEAD))
@@ -72,7 +72,7 @@ def measured(run: RunSpec, folder: Path) -> dict[str, float]:
         if run.settings.workload == "ncf":
             begin = time.perf_counter()
             for batch, outputs in trainer.predict(data.evaluation()):
-                workload.measure(batch, outputs)
+                workload.eval_batch_metrics(batch, outputs)
             found["evaluation_seconds"] = round(time.perf_counter() - begin, 2)
     return found
 

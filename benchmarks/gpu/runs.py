@@ -31,6 +31,6 @@ def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterat
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, worker)
     trainer.setup(workload.initial_weights(1), True)
     data: Any = workload.open_data(worker, 1)
-    with contextlib.closing(data), trainer.staged(data.train(0, 1 << 30)) as batches:
+    with contextlib.closing(data), trainer.prefetch_to_device(data.train(0, 1 << 30)) as batches:
         yield trainer, data, batches
     trainer.close()

@@ -31,7 +31,7 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     with ready(run) as (trainer, _, batches):
         items = list(itertools.islice(batches, AHEAD + STEPS))
         trainer.train(items[:AHEAD], 0)
-        trainer.train(trainer.marked(iter(items[AHEAD:]), seconds), AHEAD)
+        trainer.train(trainer.time_steps(iter(items[AHEAD:]), seconds), AHEAD)
         found: dict[str, Any] = {
             "step_ms": round(statistics.median(seconds) * 1e3, 3),
             "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),

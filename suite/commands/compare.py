@@ -128,7 +128,7 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
     Raises:
         ValueError: Some paths neither exist nor are names of published results. The message has all of them.
     """
-    from suite.common.registry import nearest
+    from suite.common.registry import suggestion
     from suite.results.scores import find_published, published_results
 
     names, missing = dict[str, Path](), list[str]()
@@ -145,7 +145,7 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
         existing = {text for result in published_results() for text in (result.round, result.run)}
         raise ValueError(
             f"{' and '.join(missing)} {verb} not exist, and no published results have {name}"
-            f"{nearest(missing[0], existing)}. "
+            f"{suggestion(missing[0], existing)}. "
             "Give folders that contain logs, such as logs/, or names of published results (suite published list)"
         )
     return names

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     user_name = getattr(args, "user_name", None)
     if user_name is not None:
         _check_user_name(user_name, args.name)
-        dataset = dataset.called(user_name)
+        dataset = dataset.with_name(user_name)
     destination: Path = data_root() / (user_name or args.name) if args.to is None else in_utf8(args.to, "--to ")
     try:
         lines = _run_on(dataset, destination, args)

@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from suite.commands.arguments import add, add_machines
 from suite.common.paths import env_root
-from suite.common.registry import nearest
+from suite.common.registry import suggestion
 from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 from suite.environments import locks, venvs
@@ -85,7 +85,7 @@ def _require_lock(name: str) -> None:
     """Raise ValueError for an environment without a lock file."""
     names = list(locks.framework_locks())
     if name not in names:
-        raise ValueError(f"environment {name} has no lock file; allowed: {', '.join(names)}{nearest(name, names)}")
+        raise ValueError(f"environment {name} has no lock file; allowed: {', '.join(names)}{suggestion(name, names)}")
 
 
 def _check(name: str) -> int:

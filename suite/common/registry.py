@@ -15,8 +15,8 @@ from typing import Any
 from suite.common.paths import data_root
 from workloads import files
 from workloads.api import Dataset, Trainer, Workload
-from workloads.api import nearest as nearest
-from workloads.api import not_allowed as not_allowed
+from workloads.api import suggestion as suggestion
+from workloads.api import invalid_choice as invalid_choice
 
 WORKLOADS = "suite.workloads"
 FRAMEWORKS = "suite.frameworks"
@@ -72,7 +72,7 @@ def module_of(group: str, name: str) -> str:
 def _load(group: str, what: str, name: str) -> Any:
     points = _points(group)
     if name not in points:
-        raise not_allowed(what, name, points)
+        raise invalid_choice(what, name, points)
     return points[name].load()
 
 
@@ -119,7 +119,7 @@ def load_dataset(name: str) -> Dataset:
         return loaded
     user_dataset = _user_dataset(data_root() / name)
     if user_dataset is None:
-        raise not_allowed("dataset", name, dataset_names())
+        raise invalid_choice("dataset", name, dataset_names())
     return user_dataset
 
 
@@ -134,7 +134,7 @@ def _user_dataset(folder: Path) -> Dataset | None:
     try:
         kind = files.read_json(folder / "manifest.json", _LARGEST_MANIFEST)["options"]["kind"]
         loaded: Dataset = _points(DATASETS)[kind].load()()
-        return loaded.called(folder.name)
+        return loaded.with_name(folder.name)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -17,7 +17,7 @@ from suite.common.labels import Label, label_from_json, label_of_text
 from suite.common.paths import mapped
 from suite.common.run_folder import safe_name
 from workloads import files
-from workloads.api import Deviation, Facts, Json, Settings
+from workloads.api import Deviation, DatasetInfo, Json, Settings
 from workloads.api.deviations import deviation_from_json, deviation_of_text
 
 SCHEMA = 2
@@ -61,7 +61,7 @@ class RunSpec:
     folder: str
     """The run's folder."""
     settings: Settings
-    facts: Facts
+    facts: DatasetInfo
     labels: tuple[Label, ...]
     """Conditions that are shown with every number of this run."""
     division: str
@@ -188,10 +188,10 @@ def read_run(path: Path) -> RunSpec:
         ) from None
 
 
-def facts_from_json(value: Mapping[str, Any], path: Path) -> Facts:
+def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
     """Return the facts in the run.json at `path`. Their arrays lie next to it. Raises ValueError, TypeError, AttributeError."""
     arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
-    facts: Facts = _build(Facts, {**value, "arrays": arrays}, path)
+    facts: DatasetInfo = _build(DatasetInfo, {**value, "arrays": arrays}, path)
     return facts
 
 
@@ -210,7 +210,7 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # older files lack these keys
     settings.pop("clock", None)  # older files have the clock in addition to the round
     value["settings"] = _build(Settings, settings, path)
-    value["facts"] = facts_from_json(value["facts"], path)
+    value["facts"] = dataset_info_from_json(value["facts"], path)
     value |= {"labels": labels_from_json(value), "deviations": deviations_from_json(value)}
     del value["label_facts"], value["deviation_facts"]
     value["hosts"] = [_build(Host, {"interface": "", **host}, path) for host in value["hosts"]]

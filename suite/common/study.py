@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common import conf, registry
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from workloads.api import Json
 from workloads.api.yaml_files import read_yaml
 
@@ -82,9 +82,9 @@ def load_study(name: str, size: str = "full") -> Study:
         ValueError: The study or the size does not exist, or the description is invalid.
     """
     if name not in study_names():
-        raise not_allowed("study", name, study_names())
+        raise invalid_choice("study", name, study_names())
     if size not in SIZES:
-        raise not_allowed("study.size", size, SIZES)
+        raise invalid_choice("study.size", size, SIZES)
     return read_study(name, size, _described(name))
 
 

@@ -22,7 +22,7 @@ def equivalences(record: RunRecord) -> list[str]:
     optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
-        stated, listed = workload.known_deviations, workload.round_named(settings.rules).listed_optimizers
+        stated, listed = workload.known_deviations, workload.get_round(settings.rules).listed_optimizers
     except ValueError:  # not installed here, or of a round that it does not have
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.common import registry
-from suite.common.runspec import facts_from_json
+from suite.common.runspec import dataset_info_from_json
 from suite.results.logs.events import Event, whole_number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
-from workloads.api import Facts, Json, Settings, Workload, field_names
+from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
 
 PARTS = ("model", "hyperparameters", "options")
 """Objects of `suite_run` that decide what a run computes, in addition to its settings."""
@@ -99,7 +99,7 @@ def _logged_count(events: Sequence[Event], key: str) -> int:
     return count
 
 
-def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> Facts | None:
+def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> DatasetInfo | None:
     """Return the facts in run.json, or None if it has none of this log's data."""
     value = run_file.get("facts")
     if not isinstance(value, dict) or value.get("fingerprint") != record.settings.data_fingerprint:
@@ -108,5 +108,5 @@ def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> Facts | 
     names = arrays.values() if isinstance(arrays, dict) else ()
     if not all(isinstance(name, str) and Path(name).name == name for name in names):  # a path leads out of the folder
         return None
-    facts = facts_from_json(value, record.path.with_name("run.json"))
+    facts = dataset_info_from_json(value, record.path.with_name("run.json"))
     return facts if all(Path(path).is_file() for path in facts.arrays.values()) else None

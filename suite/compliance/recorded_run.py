@@ -47,9 +47,9 @@ _OF_FIRST_ATTEMPT = frozenset(
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
-"""Facts that a resumed run's log has from its first attempt, and its run.json from the last one. They may differ."""
+"""DatasetInfo that a resumed run's log has from its first attempt, and its run.json from the last one. They may differ."""
 _NEVER_ABSENT = frozenset({"code_digest", "environment_variables", "deviations", "labels"})
-"""Facts that decide the division. A log has each of them if its run.json has it."""
+"""DatasetInfo that decide the division. A log has each of them if its run.json has it."""
 _RESOLVED = ("auto", "all", "null", "")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
-from workloads.api import round_called
+from workloads.api import get_round
 
 DEFAULT = "0.7.0"
 """The ruleset of this suite's own logs, and of logs that do not tell their round."""
@@ -73,7 +73,7 @@ def rules_of(record: RunRecord) -> Ruleset | None:
 def ruleset_of(record: RunRecord) -> str | None:
     """The ruleset of a log of ours; empty: mlperf-logging has none for its round. Of a round that is a file of the user's, what
     the log says; None: nothing that is installed and has the benchmark."""
-    found = round_called(record.settings.rules)
+    found = get_round(record.settings.rules)
     if found is not None:
         return found.ruleset
     named = record.settings.ruleset

@@ -20,7 +20,7 @@ from suite.common.run_config import RunConfig
 from suite.config import overrides
 from suite.config.keys import FILE_GROUPS
 from suite.config.user_files import check_files
-from workloads.api import OPTION_GROUPS, option_keys, default_values
+from workloads.api import OPTION_GROUPS, default_values, option_keys
 from workloads.api.yaml_files import read_yaml
 
 

@@ -11,7 +11,7 @@ from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
 from suite.config.keys import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
 from suite.launch.known import known
-from workloads.api import OPTION_GROUPS, not_allowed
+from workloads.api import OPTION_GROUPS, invalid_choice
 from workloads.api.deviations import shown
 
 HEAD = """Train workloads to a quality target and log it.
@@ -77,7 +77,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
     sets = kind.named_sets()
     chosen_name = typed_set or defaults.set_for(framework)
     if chosen_name not in sets and chosen_name:
-        return [str(not_allowed("workload.hyperparameter_set", chosen_name, sets))]
+        return [str(invalid_choice("workload.hyperparameter_set", chosen_name, sets))]
     chosen = sets.get(chosen_name)
     values = {key: item.value for key, item in chosen.items()} if chosen is not None else {}
     targets = ", ".join(f"{metric} {value:g}" for metric, value in defaults.targets.items())

@@ -15,11 +15,11 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, O
 from hydra.errors import HydraException
 
 from suite.common import registry
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.common.run_config import RunConfig, SweepConfig, known_fields
 from suite.config import hints, keys
 from suite.config.keys import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
-from workloads.api import OPTION_GROUPS, check_value, kind_of, hyperparameter_fields
+from workloads.api import OPTION_GROUPS, check_value, hyperparameter_fields, kind_of
 
 _SWEEPS = "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
@@ -291,7 +291,7 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
             if key in FILE_GROUPS:
                 _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):
-                    raise not_allowed(key, value, group_choices(key))
+                    raise invalid_choice(key, value, group_choices(key))
             else:
                 check_key(key, value, workloads)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
-from suite.common.registry import nearest
+from suite.common.registry import suggestion
 from suite.common.run_config import EnvironmentConfig
 from suite.common.typed import as_typed
 from suite.environments import containers, locks, venvs
@@ -270,7 +270,7 @@ def _check_name(name: str) -> None:
     """Raise ValueError for a name that is neither reserved nor a venv that exists or can be created."""
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:
-        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(allowed)}{nearest(name, allowed)}")
+        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(allowed)}{suggestion(name, allowed)}")
 
 
 def _venv_python(name: str, warn: Callable[[str], object]) -> Path:

@@ -22,7 +22,7 @@ from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
-from workloads.api import round_called
+from workloads.api import get_round
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     for name, found in benchmarks.items():
         rounds = {
-            record.settings.rules: round_called(record.settings.rules) for record in found if record.settings.profile
+            record.settings.rules: get_round(record.settings.rules) for record in found if record.settings.profile
         }
         others = sorted(name for name, one in rounds.items() if one is None or one.ruleset != DEFAULT)
         if name != "ncf" and others:

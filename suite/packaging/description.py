@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from suite.common.registry import nearest
+from suite.common.registry import suggestion
 from suite.compliance.check import Verdict
 from suite.compliance.complaints import Complaint
 from suite.packaging.layout import RESULTS, SYSTEMS
@@ -59,7 +59,7 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
         others = sorted(other.stem for other in path.parent.glob("*.json"))
         problem = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
         needed = f"a description named like {RESULTS}/{clean(path.stem)}"
-        yield Complaint(name, 0, problem, needed, f"rename it{nearest(path.stem, others)}, or {_START_FROM}")
+        yield Complaint(name, 0, problem, needed, f"rename it{suggestion(path.stem, others)}, or {_START_FROM}")
         return
     try:
         value = files.read_json(path, _BYTES_LIMIT)

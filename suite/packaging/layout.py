@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from suite.common.registry import nearest
+from suite.common.registry import suggestion
 from suite.common.run_folder import safe_name
 from suite.results.scoring_rules import find_scoring_rule
 
@@ -54,6 +54,6 @@ def validated_benchmark(name: str) -> str:
     if name not in PACKAGED:
         shown = ascii(name[:80])
         raise ValueError(
-            f"benchmark {shown}: a package can hold {', '.join(sorted(PACKAGED))}{nearest(name[:80], PACKAGED)}"
+            f"benchmark {shown}: a package can hold {', '.join(sorted(PACKAGED))}{suggestion(name[:80], PACKAGED)}"
         )
     return name

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.common.paths import real_path
-from suite.common.registry import nearest
+from suite.common.registry import suggestion
 from suite.compliance.check import Verdict, check_file
 from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
@@ -163,7 +163,7 @@ def _count_complaints(place: Path, names: list[str]) -> Iterator[Complaint]:
     required = required_runs(place.name)
     if required is None:
         known = ", ".join(sorted(PACKAGED))
-        do = f"rename the folder{nearest(place.name, PACKAGED)}, or leave it out"
+        do = f"rename the folder{suggestion(place.name, PACKAGED)}, or leave it out"
         yield Complaint(clean(place.name), 0, "a benchmark that the rules do not know", f"one of {known}", do)
         return
     if len(names) != required:

@@ -15,7 +15,7 @@ from suite.launch.recorded_env import recorded_variables
 from suite.machine import devices
 from suite.plan.job import PartialJob
 from suite.plan.unsupported import MissingResourceError
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 
 
 def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], object]) -> None:
@@ -81,7 +81,7 @@ def _launched(draft: PartialJob) -> RunSpec:
         runs_required=0,
         folder="",
         settings=settings,
-        facts=Facts(0, 0, {}, ""),
+        facts=DatasetInfo(0, 0, {}, ""),
         labels=(),
         division="",
         deviations=(),

@@ -15,7 +15,7 @@ from suite.environments.environment import Environment
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.launch.recorded_env import environment_deviations
-from workloads.api import Deviation, Facts, Settings, Workload
+from workloads.api import Deviation, DatasetInfo, Settings, Workload
 from workloads.api.deviations import data_deviation
 
 
@@ -73,7 +73,7 @@ class PartialJob:
     run_count: int = 1
     environment: Environment | None = None
     """None: the environment is missing."""
-    facts: Facts | None = None
+    facts: DatasetInfo | None = None
     """Counts and fingerprint of its data set. None: the data set is missing."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
     """Maps a distribution to its version in the environment. None: it is not installed there."""

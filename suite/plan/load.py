@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.common import registry
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.common.run_config import RunConfig
 from suite.launch.base import Framework
 from suite.plan.unsupported import UnsupportedError
@@ -16,5 +16,5 @@ def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Fram
     framework: Framework = registry.load_framework(config.framework.name)
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
-        raise UnsupportedError(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
+        raise UnsupportedError(str(invalid_choice(f"framework (for workload={workload.name})", framework.name, offered)))
     return workload, framework

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.common.run_config import RunConfig
 from suite.common.terminal import clean_lines
 from suite.plan.jobs import plan
@@ -37,7 +37,7 @@ def settings_text(config: RunConfig, package: str = "") -> str:
     shown: Any = _resolved(config, draft.settings, option_keys(draft.workload.Options))
     for part in package.split(".") if package else ():
         if not isinstance(shown, Mapping) or part not in shown:
-            raise not_allowed("--package", package, shown if isinstance(shown, Mapping) else ())
+            raise invalid_choice("--package", package, shown if isinstance(shown, Mapping) else ())
         shown = shown[part]
     return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
 

@@ -21,7 +21,7 @@ from suite.plan.capacity import check_inputs
 from suite.plan.device_choice import visible_gpus
 from suite.plan.job import Job, PartialJob, division_of
 from suite.plan.validate_workload import check_workload
-from workloads.api import Deviation, DeviationCode, Facts, Settings, Workload
+from workloads.api import Deviation, DeviationCode, DatasetInfo, Settings, Workload
 
 
 def make_job(
@@ -108,7 +108,7 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
 
 
 def _labels(
-    settings: Settings, facts: Facts, hosts: Sequence[AvailableHost] = ()
+    settings: Settings, facts: DatasetInfo, hosts: Sequence[AvailableHost] = ()
 ) -> tuple[tuple[Label, ...], tuple[int, ...]]:
     """Return the labels of the run, and the cores that its devices share (those of the first machine)."""
     labels = [profile_label(settings.profile)] if settings.profile != "reference" else []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from suite.plan.schedule import schedule_note
 from suite.plan.validate_workload import check_workload
-from workloads.api import Facts, Settings, Workload
+from workloads.api import DatasetInfo, Settings, Workload
 
 
-def schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) -> list[str]:
+def schedule_notes(workload: type[Workload], settings: Settings, facts: DatasetInfo) -> list[str]:
     """Return the note on a run beyond its schedule's end, if there is one; a run that is refused has none."""
     try:
         of_run = workload(settings, facts)

@@ -8,14 +8,24 @@ from dataclasses import fields, replace
 
 from suite.common import registry
 from suite.common.paths import data_root
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.common.run_config import RunConfig
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.machine import sysfiles
 from suite.plan.device_choice import decide_devices, gpu_capabilities, smallest_host
 from suite.plan.unsupported import Lacks, UnsupportedError, refuse
-from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, hyperparameter_fields, option_keys, default_values
+from workloads.api import (
+    NOT_OPTIONS,
+    OPTION_GROUPS,
+    Defaults,
+    Json,
+    Settings,
+    Workload,
+    default_values,
+    hyperparameter_fields,
+    option_keys,
+)
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is Ampere."""
@@ -43,7 +53,7 @@ def resolve_settings(
     """
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
-    of_round = workload.round_named(rules)
+    of_round = workload.get_round(rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     devices = decide_devices(config, profile, framework, hosts, lacks)
@@ -54,7 +64,7 @@ def resolve_settings(
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
     if dataset and dataset not in (dataset_names := registry.dataset_names()):
-        raise not_allowed("workload.dataset", dataset, dataset_names)
+        raise invalid_choice("workload.dataset", dataset, dataset_names)
     targets = _targets(workload, defaults, options)
     if config.update.kind == "async":
         _check_asynchronous(config, workload, framework, precision)
@@ -150,13 +160,13 @@ def _precision(
     precision, allowed = str(config.precision), framework.precisions_of(workload)
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
-        closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]
+        closed = [row.allowed for row in workload.get_round(rules).rows if "precision" in row.names]
         usable = [choice for choice in workload.gpu_precisions if choice in allowed and least >= FIRST_WITH[choice]]
         offered = [choice for choice in usable if all(allows.holds(choice, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise UnsupportedError(
-            str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed))
+            str(invalid_choice(f"precision (for {workload.name} in {framework.name})", precision, allowed))
         )
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise UnsupportedError(
@@ -294,7 +304,7 @@ def _values(
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
     name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
-        raise not_allowed("workload.hyperparameter_set", name, sets)
+        raise invalid_choice("workload.hyperparameter_set", name, sets)
     chosen = sets[name] if name else {}
     values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
     sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
@@ -359,7 +369,7 @@ def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str,
         user_targets = {metric: float(value) for metric, value in target.items() if value is not None}
         unknown = next((metric for metric in user_targets if metric not in defaults.targets), None)
         if unknown is not None:
-            raise not_allowed(f"workload.target (of {workload.name})", unknown, defaults.targets)
+            raise invalid_choice(f"workload.target (of {workload.name})", unknown, defaults.targets)
         return {**defaults.targets, **user_targets}
     if len(defaults.targets) != 1:
         keys = ", ".join(f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items())

@@ -29,7 +29,10 @@ DERIVED = ("labels", "deviations", "data_fingerprint")
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
-_WITH_DEVICES = (*(item.name for item in fields(LoggedSettings) if item.metadata["scales_with_devices"]), HYPERPARAMETERS)
+_WITH_DEVICES = (
+    *(item.name for item in fields(LoggedSettings) if item.metadata["scales_with_devices"]),
+    HYPERPARAMETERS,
+)
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "gpus": _WITH_DEVICES,
     "nodes": _WITH_DEVICES,

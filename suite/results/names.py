@@ -8,7 +8,7 @@ from pathlib import Path
 
 from suite.common import registry
 from suite.common.registry import GENERATED
-from workloads.api import Round, round_called
+from workloads.api import Round, get_round
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
@@ -65,7 +65,7 @@ def absolute_place(path: Path) -> Path:
 
 def round_like(name: str) -> Round:
     """Return the round of this name, or v0.7 for a round that the suite does not have."""
-    found = round_called(name) or round_called("v0.7")
+    found = get_round(name) or get_round("v0.7")
     assert found is not None, "conf/rounds/v0.7.yaml"
     return found
 
@@ -145,7 +145,7 @@ def accelerator_name(hardware: str) -> str:
     """Return the kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB`, or the chip.
 
     A chip that is sold as a card and as a module is two kinds, which differ in clock, power, and memory. The two sizes of
-    A100 memory differ in bandwidth. Facts that the description omits are omitted: `A100`.
+    A100 memory differ in bandwidth. DatasetInfo that the description omits are omitted: `A100`.
     """
     kind = accelerator_chip(hardware)
     if kind not in ("V100", "A100", "H100"):

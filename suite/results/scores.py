@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.results.columns import (
     BUSY,
     COLUMNS,
@@ -392,7 +392,7 @@ def measured(
         listed += find_published(name, "--published")
     chosen = [row for row in listed if workload is None or row.workload == workload_name(workload)]
     if not chosen:
-        raise not_allowed("--workload", (workload or "")[:40], {row.workload for row in listed})
+        raise invalid_choice("--workload", (workload or "")[:40], {row.workload for row in listed})
     return chosen
 
 

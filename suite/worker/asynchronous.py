@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, ParameterServerClient, Json, Trainer, TrainStats, WorkerContext
+from workloads.api import Array, Batch, Json, ParameterServerClient, Trainer, TrainStats, WorkerContext
 
 _SUMS = ("steps", "loss", "samples", "data_bytes")
 
@@ -31,11 +31,11 @@ def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
         batches: The batches of the run, each with the part of this worker's single device.
     """
     for (batch,) in batches:
-        if batch.weight > 0:
-            share = batch.weight / batch.global_weight_sum
+        if batch.weight_sum > 0:
+            share = batch.weight_sum / batch.global_weight_sum
             counts = {unit: round(count * share) for unit, count in batch.global_counts.items()}
             samples = round(batch.global_samples * share)
-            yield [replace(batch, global_weight_sum=batch.weight, global_samples=samples, global_counts=counts)]
+            yield [replace(batch, global_weight_sum=batch.weight_sum, global_samples=samples, global_counts=counts)]
 
 
 class Asynchronous:

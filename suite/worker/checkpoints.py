@@ -98,7 +98,7 @@ class CheckpointManager:
                 metrics = folder / "metrics.jsonl"
                 checkpoint = Checkpoint(
                     step,
-                    self.trainer.state(),
+                    self.trainer.state_dict(),
                     {**loop_state, "contention": of_all},
                     self.log.written(),
                     files.read_bytes(metrics, LOG_BYTES) if metrics.exists() else b"",
@@ -114,7 +114,7 @@ class CheckpointManager:
             Steps that are done, and the state of the loop.
         """
         earlier = checkpoints.read(_resumed_from(self.run_spec))
-        self.trainer.load_state(earlier.state)
+        self.trainer.load_state_dict(earlier.state)
         self._start_count(earlier.step)
         return earlier.step, earlier.loop
 

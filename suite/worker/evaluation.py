@@ -11,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from suite.worker.heartbeat import INTERVAL_SECONDS, HeartbeatWriter
-from workloads.api import Arrays, Data, Trainer, Workload
+from workloads.api import Arrays, DataPipeline, Trainer, Workload
 
 
 def evaluate(
-    workload: Workload, trainer: Trainer, data: Data, heartbeat: HeartbeatWriter, patience_seconds: float
+    workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter, patience_seconds: float
 ) -> dict[str, float] | None:
     """Return the value of each metric on rank 0, and None on the remaining ranks. This is a collective call.
 
@@ -32,22 +32,22 @@ def evaluate(
     if gathered is None:
         return None
     with keep_alive(heartbeat, patience_seconds):
-        return workload.score(merge(gathered))
+        return workload.compute_metrics(merge(gathered))
 
 
-def measured(workload: Workload, trainer: Trainer, data: Data, heartbeat: HeartbeatWriter) -> Iterator[Arrays]:
+def measured(workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter) -> Iterator[Arrays]:
     """Yield the results of each evaluation batch, in order. Threads measure them during the next predictions."""
     outputs = trainer.predict(data.evaluation())
     if not workload.measure_threads:
         for batch, output in outputs:
             heartbeat.update()
-            yield workload.measure(batch, output)
+            yield workload.eval_batch_metrics(batch, output)
         return
     with ThreadPoolExecutor(workload.measure_threads, "measure") as pool:
         waiting: deque[Future[Arrays]] = deque()
         for batch, output in outputs:
             heartbeat.update()
-            waiting.append(pool.submit(workload.measure, batch, output))
+            waiting.append(pool.submit(workload.eval_batch_metrics, batch, output))
             if len(waiting) > workload.measure_threads:  # bounds the memory of outputs
                 yield waiting.popleft().result()
         for result in waiting:

@@ -41,12 +41,12 @@ from suite.worker.checkpoints import CheckpointManager
 from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import evaluate, keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
-from suite.worker.identity import write_log_header, log_settings
+from suite.worker.identity import log_settings, write_log_header
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, NonFiniteLossError, Json, Trainer, TrainStats, WorkerContext, Workload
+from workloads.api import Batch, DataPipeline, Json, NonFiniteLossError, Trainer, TrainStats, WorkerContext, Workload
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Loop:
         data = self.workload.open_data(self.worker, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
         limit = untimed + self.stop.limit_steps
-        with contextlib.closing(data), self.trainer.staged(self._batches(data, limit)) as batches:
+        with contextlib.closing(data), self.trainer.prefetch_to_device(self._batches(data, limit)) as batches:
             steps = self._watched(batches)
             if untimed:
                 self._step(steps, 0, untimed)
@@ -223,7 +223,9 @@ class Loop:
                     self._checkpoint(stop)
         if self.step_times.seconds:
             seconds, how = self.step_times.seconds, self.step_times.how
-            figures = self.workload.summarize_step_times(seconds, how) or {"suite_step_times": self.step_times.statistics()}
+            figures = self.workload.summarize_step_times(seconds, how) or {
+                "suite_step_times": self.step_times.statistics()
+            }
             for key, value in figures.items():
                 self.log.event(key, value)
         if self.asynchronous is not None:
@@ -241,7 +243,7 @@ class Loop:
         if self.asynchronous is not None:
             self.asynchronous.clear()
 
-    def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
+    def _batches(self, data: DataPipeline, count: int) -> Iterator[list[Batch]]:
         if self.asynchronous is not None:  # a worker may have to compute all updates
             return own_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
@@ -261,7 +263,7 @@ class Loop:
         if first < limit:
             yield first, limit, False
 
-    def _run_block(self, steps: Iterator[list[Batch]], data: Data, evaluates: bool) -> bool:
+    def _run_block(self, steps: Iterator[list[Batch]], data: DataPipeline, evaluates: bool) -> bool:
         """Train and evaluate a block. Return True if every target is met."""
         block, epochs = self.block, self.workload.epochs
         first_epoch, last_epoch = epochs.epoch_of(block.first_step) + 1, epochs.epoch_of(block.stop_step - 1) + 1
@@ -373,11 +375,11 @@ class Loop:
             self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
             self.heartbeat.update(step=step, samples=self.heartbeat.state.samples + batch[0].global_samples)
             if self.straggler_seconds:
-                self.trainer.wait()
+                self.trainer.synchronize()
                 time.sleep(self.straggler_seconds)
             yield batch
 
-    def _evaluate(self, data: Data, epoch: int) -> bool:
+    def _evaluate(self, data: DataPipeline, epoch: int) -> bool:
         self.heartbeat.update(phase="evaluate")
         self.log.start("eval_start", epoch_num=self._epoch_num(epoch))
         begin = time.perf_counter()
@@ -387,7 +389,7 @@ class Loop:
             raise ValueError(
                 f"score() returned {', '.join(scores) or 'no metrics'}, but there is a target for {', '.join(missing)}"
             )
-        met = scores is not None and self.workload.met(scores)
+        met = scores is not None and self.workload.targets_reached(scores)
         # all ranks wait for the scores of rank 0
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5
@@ -400,7 +402,9 @@ class Loop:
     def _report_block(self, first_epoch: int, last_epoch: int) -> None:
         block = self.block
         rate = block.samples / block.train_seconds if block.train_seconds > 0 else 0.0
-        rates = {unit: block.counts[unit] / max(block.train_seconds, 1e-9) for unit in self.workload.extra_throughput_units}
+        rates = {
+            unit: block.counts[unit] / max(block.train_seconds, 1e-9) for unit in self.workload.extra_throughput_units
+        }
         seconds = {
             "train_seconds": round(block.train_seconds, 9),
             "evaluation_seconds": round(block.evaluation_seconds, 9),
@@ -439,7 +443,7 @@ class Loop:
         return f": {text}" if text else ""
 
 
-def evaluated_again(data: Data) -> Iterator[list[Batch]]:
+def evaluated_again(data: DataPipeline) -> Iterator[list[Batch]]:
     """Yield the evaluation batches again and again, without end.
 
     Raises:

@@ -39,7 +39,7 @@ def main() -> int:
     settings = run.settings
     workload = load_workload(settings.workload)(settings, run.facts)
     trainer = load_trainer(settings.workload, settings.framework)
-    trainer.serve(workload, os.environ[SERVER_VARIABLE], settings.devices)
+    trainer.run_parameter_server(workload, os.environ[SERVER_VARIABLE], settings.devices)
     return 0
 
 

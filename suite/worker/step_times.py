@@ -44,7 +44,7 @@ class StepTimes:
         Returns:
             The result of `compute` over all steps.
         """
-        marked = trainer.marked(steps, self.seconds)
+        marked = trainer.time_steps(steps, self.seconds)
         if marked is not None:
             self.how = trainer.timed_by
             return compute(marked, first_step)

@@ -53,7 +53,7 @@ def probed(folder):
     warnings.simplefilter("always")
     trainer.setup(workload.initial_weights(1), True)
     batches = workload.open_data(place, 1)
-    with trainer.staged(batches.train(0, 1 << 30)) as stream:
+    with trainer.prefetch_to_device(batches.train(0, 1 << 30)) as stream:
         items = list(itertools.islice(stream, AHEAD + STEPS))
     trainer.train(iter(items[:AHEAD]), 0)
     found = {"setup": {"peak_bytes": counts()["peak bytes"]}}

@@ -26,7 +26,7 @@ def timed(framework, precisions, devices=2):
         trainer.setup(workload.initial_weights(1))
         seconds = []
         steps = workload.open_data(where, 1).train(0, workload.epochs.start(1))
-        stats = trainer.train(trainer.marked(steps, seconds), 0)
+        stats = trainer.train(trainer.time_steps(steps, seconds), 0)
         assert stats.steps == len(seconds)
         trainer.fill(LARGEST, True)
         trainer.reduce()

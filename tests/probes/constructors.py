@@ -8,7 +8,7 @@ import importlib
 from suite.common.registry import frameworks_of, load_trainer, load_workload
 from testing import synthetic
 from tests.probes.image_trainers import place_here
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 
 TEXT = {"vocabulary": 50, "dev": 9, "dev_longest": 20, "test_longest": 20, "pairs": 5_000}
 SIZES = {
@@ -29,7 +29,7 @@ def constructor(name, framework, devices):
         name, framework=framework, devices=devices, model=module.DEMO_MODEL, hyperparameters=kind.named_sets()["demo"].plain,
         global_batch_size=1_024 if name == "transformer" else 4,  # tokens; or samples
     )  # fmt: skip
-    workload, place = kind(settings, Facts(64, 64, SIZES[name], "synthetic")), place_here(devices)
+    workload, place = kind(settings, DatasetInfo(64, 64, SIZES[name], "synthetic")), place_here(devices)
     return lambda **changes: load_trainer(name, framework)(workload, dataclasses.replace(place, **changes))
 
 

@@ -13,7 +13,7 @@ def of_pytorch(trainer, batch):
 
 def of_tensorflow(trainer, batch):
     """One device alone divides a batch of two devices by their number, which is undone."""
-    factor = batch.global_weight_sum / batch.weight if trainer.worker.num_replicas == 1 else 1
+    factor = batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
     return {
         name: factor * trainer.model.outside(name, value.numpy()) for name, value in trainer.backward(batch).items()
     }
@@ -23,7 +23,7 @@ def of_jax(trainer, batch):
     """As TensorFlow's."""
     from suite_jax.trainer import here
 
-    factor = batch.global_weight_sum / batch.weight if trainer.worker.num_replicas == 1 else 1
+    factor = batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
     trainer.backward(batch)
     return {name: factor * trainer.outside(name, here(value)) for name, value in trainer.gradients.items()}
 

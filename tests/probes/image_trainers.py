@@ -49,7 +49,7 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     `outputs/…` in evaluation mode with synthetic running statistics; `losses` of the steps (one of `full`); `training_loss` of
     a step's batch without an update; but of `full` the state after the first step under `first/…` and after the steps under
     `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests` of the state after setup without and with
-    warm-up, after the steps, and after load_state(state()); `traces`, if counted.
+    warm-up, after the steps, and after load_state_dict(state()); `traces`, if counted.
     """
     module, worker = importlib.import_module(SYNTHETIC[name]), place_here(devices)
     workload = module.workload(case, framework, devices, compile)
@@ -57,27 +57,27 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     weights, digests = module.weights(workload), []
     for warmup in (False, True):
         trainer.setup(weights.items(), warmup)
-        digests.append(digest(trainer.state()))
+        digests.append(digest(trainer.state_dict()))
     steps = batches(module, workload, case, worker.replica_ids)[:most]
-    initial = trainer.state()
-    trainer.load_state({**initial, **module.statistics(workload)})
+    initial = trainer.state_dict()
+    trainer.load_state_dict({**initial, **module.statistics(workload)})
     seen = [outputs for _, outputs in trainer.predict([steps[0]])]
     found = under("outputs", {name: np.concatenate([one[name] for one in seen]) for name in seen[0]})
-    trainer.load_state(initial)
+    trainer.load_state_dict(initial)
     found["training_loss"] = np.array(trainer.forward(steps[:1]).loss)
-    trainer.load_state(initial)  # a forward pass in training mode moves the running statistics
+    trainer.load_state_dict(initial)  # a forward pass in training mode moves the running statistics
     losses = [trainer.train(steps[:1], 0).loss]
-    first = trainer.state()
+    first = trainer.state_dict()
     losses += [trainer.train([step], number).loss for number, step in enumerate(steps[1:], start=1)]
-    state = trainer.state()
+    state = trainer.state_dict()
     trainer.setup(weights.items(), False)
-    trainer.load_state(state)
-    digests += [digest(state), digest(trainer.state())]
+    trainer.load_state_dict(state)
+    digests += [digest(state), digest(trainer.state_dict())]
     found |= {"losses": np.array(losses), "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
     if case != ONE_STEP:
         found |= {**under("first", first), **under("state", state)}
     if framework == "pytorch" and devices == 1:
-        trainer.load_state(initial)
+        trainer.load_state_dict(initial)
         trainer.model.double()  # rounding moves no ReLU and no mined negative to the other side
         found |= under("gradient", of_pytorch(trainer, steps[0][0]))
     trainer.close()

@@ -118,7 +118,7 @@ def on_device(case, empty=False):
 def detected(case):
     """`host/NAME` and `device/NAME` of what is detected in a batch, decided on the host and as on a GPU."""
     workload, trainer = trainer_of("pytorch", case)
-    trainer.load_state({**trainer.state(), **synthetic.statistics(workload)})
+    trainer.load_state_dict({**trainer.state_dict(), **synthetic.statistics(workload)})
     batch = synthetic.batch(workload, 0)
     trainer.model.eval()
     with torch.no_grad():

@@ -36,13 +36,13 @@ def computed(framework, case, compile="", steps=10):
     """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
 
     `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy batches; `digests` of the
-    state after setup with and without warm-up, after the steps, and after load_state(state()); names of the parameters that
+    state after setup with and without warm-up, after the steps, and after load_state_dict(state()); names of the parameters that
     `moved`; `traces`, if counted.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warmup=True)
-    batch, initial, weights = synthetic.batch(workload, 0), trainer.state(), synthetic.weights(workload)
+    batch, initial, weights = synthetic.batch(workload, 0), trainer.state_dict(), synthetic.weights(workload)
     trained = {**initial, **synthetic.statistics(workload)}
-    trainer.load_state(trained)
+    trainer.load_state_dict(trained)
     ((_, outputs),) = trainer.predict([[batch]])
     there = outputs["label"] > 0
     found = {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
@@ -56,15 +56,15 @@ def computed(framework, case, compile="", steps=10):
         trainer.proposals = keep
         proposed = [(one.box, one.anchor) for one in seen[0]]
     found["proposals"] = synthetic.by_anchor(proposed)
-    trainer.load_state(initial)
+    trainer.load_state_dict(initial)
     losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(steps)]
-    state = trainer.state()
+    state = trainer.state_dict()
     trainer.setup(weights.items(), False)
-    states = [initial, trainer.state(), state]
-    trainer.load_state(state)
-    found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state())])}
+    states = [initial, trainer.state_dict(), state]
+    trainer.load_state_dict(state)
+    found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state_dict())])}
     found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
-    trainer.load_state(trained)
+    trainer.load_state_dict(trained)
     if framework == "pytorch":
         trainer.model.double()
     found |= under("gradient", gradients.OF[framework](trainer, batch))
@@ -86,7 +86,7 @@ def shared(framework, case, devices=2):
         found |= under(name, gradients.OF[framework](trainer, *batches))
     steps = [[synthetic.batch(workload, step, replica, step == 1) for replica in replicas] for step in range(3)]
     found["loss"] = np.array(trainer.train(steps, 0).loss)
-    of_replicas = getattr(ways, "replicas", lambda trainer: [trainer.state()])
+    of_replicas = getattr(ways, "replicas", lambda trainer: [trainer.state_dict()])
     found["digests"] = np.array([digest(parameters) for parameters in of_replicas(trainer)])
     trainer.close()
     return found

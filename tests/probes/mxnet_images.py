@@ -43,10 +43,10 @@ def statistics(devices, accumulation):
     weights, found = dict(workload.initial_weights(3)), {}
     for kind, warmup in (("cold", False), ("warm", True)):
         trainer.setup(weights.items(), warmup)
-        found |= under(kind, trainer.state())
+        found |= under(kind, trainer.state_dict())
     steps = workload.steps(range(devices))
     for first, stop in ((0, 5), (5, 6)):
         trainer.train(steps[first:stop], first)
-        found |= under(f"after {stop}", trainer.state())
+        found |= under(f"after {stop}", trainer.state_dict())
     trainer.close()
     return found

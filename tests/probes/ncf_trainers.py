@@ -24,7 +24,7 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
 
     `logits` of the first evaluation batches with their `users` and `items`; `forward`, the loss of the first step without an
     update; `losses`; `mlp_user` after them; `traces`, where they are counted; `digests` of the state after setup without and
-    with warm-up, after training, after load_state(state()), and of the same state after another step. Of two processes
+    with warm-up, after training, after load_state_dict(state()), and of the same state after another step. Of two processes
     `gathered/…` and `broadcast`. `diverges`: whether a weight that is no number ends training.
     `compiled`: in TensorFlow by XLA, in pieces.
     """
@@ -36,17 +36,17 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
         weights, digests = list(workload.initial_weights(7)), []
         for warmup in (False, True):
             trainer.setup(weights, warmup)
-            digests.append(digest(trainer.state()))
+            digests.append(digest(trainer.state_dict()))
         (Path(folder) / "data").symlink_to(prepared)
         data = workload.open_data(worker, 7)
         predicted = list(itertools.islice(trainer.predict(data.evaluation()), 2))
         steps = list(data.train(0, workload.steps_per_epoch + 2))
         forward = trainer.forward(steps[:1]).loss
         losses = [trainer.train([batches], number).loss for number, batches in enumerate(steps)]
-        state = trainer.state()
+        state = trainer.state_dict()
         trainer.setup(weights, False)
-        trainer.load_state(state)
-        digests += [digest(state), digest(trainer.state())]
+        trainer.load_state_dict(state)
+        digests += [digest(state), digest(trainer.state_dict())]
         trainer.train(steps[:1], 0)
         digests.append(digest(state))
         found = {
@@ -134,7 +134,7 @@ def on_cores(cores):
         outside = torch.get_num_threads()
         torch.set_num_threads(kept)
     return {
-        "digest": digest(trainer.state()),
+        "digest": digest(trainer.state_dict()),
         "logits": logits,
         "threads": len({thread for thread, _ in seen}),
         "inside": sorted({count for _, count in seen}),

@@ -21,11 +21,11 @@ WAITS = ("asnumpy", "asscalar", "wait_to_read", "_sync_copyfrom")
 class Alike(ModelTrainer):
     """Whenever its state is asked for, all contexts must hold the same parameters."""
 
-    def state(self):
+    def state_dict(self):
         for name, value in self.replicas[0].parameters.items():
             for replica in self.replicas[1:]:
                 np.testing.assert_array_equal(value.asnumpy(), replica.parameters[name].asnumpy(), name)
-        return super().state()
+        return super().state_dict()
 
 
 class Linear(Model):

@@ -41,7 +41,9 @@ class LinearTrainer(ModelTrainer):
         return Linear()
 
     def loss(self, batch):
-        return self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.global_weight_sum
+        return (
+            self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.global_weight_sum
+        )
 
 
 class Translator(nn.Module):

@@ -28,17 +28,17 @@ def states(module, place, case):
     overflow, half = synthetic_updates.OVERFLOW, synthetic_updates.STEPS // 2
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
-    found = under("fresh", trainer.state())
+    found = under("fresh", trainer.state_dict())
     trainer.train(steps[:overflow], 0)
-    found |= under("before", trainer.state())
+    found |= under("before", trainer.state_dict())
     trainer.train(steps[overflow:half], overflow)
-    middle = trainer.state()
+    middle = trainer.state_dict()
     trainer.setup(weights, warmup=False)
-    trainer.load_state(middle)
+    trainer.load_state_dict(middle)
     trainer.train(steps[half:], half)
     traffic = trainer.gradient_all_reduce_info()
     found["traffic"] = [traffic.size_bytes, traffic.tensors]
-    return {**found, **under("middle", middle), **under("last", trainer.state())}
+    return {**found, **under("middle", middle), **under("last", trainer.state_dict())}
 
 
 def updates(framework, devices, *cases):
@@ -56,17 +56,17 @@ def compute(module, place, changes):
     trainer, steps = module.TokensTrainer(workload, place), workload.steps(place.replica_ids)
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
-    before = trainer.state()
+    before = trainer.state_dict()
     found = {"forward": trainer.forward(steps[:2]).loss, "forward_backward": trainer.forward_backward(steps[:2]).loss}
     found |= under("gradient", module.gradients(trainer, *steps[0]))
     predicted = [outputs["logits"] for _, outputs in trainer.predict([[step[0]] for step in steps[:2]])]
     found |= {f"logits/{number}": logits for number, logits in enumerate(predicted)}
-    found["untouched"] = same(before, trainer.state())
+    found["untouched"] = same(before, trainer.state_dict())
     found["losses"] = [trainer.train([batches], number).loss for number, batches in enumerate(steps)]
-    state = trainer.state()
+    state = trainer.state_dict()
     trainer.setup(weights, warmup=False)
     trainer.train(steps, 0)
-    found |= {"same": same(state, trainer.state()), "traces": module.traces(trainer)}
+    found |= {"same": same(state, trainer.state_dict()), "traces": module.traces(trainer)}
     return {**found, **under("state", state)}
 
 

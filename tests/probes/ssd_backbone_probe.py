@@ -11,6 +11,6 @@ def state(framework, data_dir, digest):
     workload = synthetic_ssd.workload("steps", framework, profile="reference", data_dir=data_dir, options=options)
     trainer = load_trainer("ssd", framework)(workload, place_here())
     trainer.setup(workload.initial_weights(3), warmup=True)
-    found = trainer.state()
+    found = trainer.state_dict()
     trainer.close()
     return found

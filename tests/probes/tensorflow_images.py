@@ -28,7 +28,7 @@ def passes(kind, *cuts):
     for cut in cuts:
         part = Batch({name: array[cut] for name, array in batch.arrays.items()}, 3.0, 6.0, 6)
         gradients.append(trainer.backward(part)["conv1.weight"].numpy())
-    state = trainer.state()
+    state = trainer.state_dict()
     return sum(gradients), np.concatenate([state[name].reshape(-1) for name in trainer.model.statistics])
 
 

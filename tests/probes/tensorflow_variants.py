@@ -31,12 +31,12 @@ def trained(name, variant):
         trainer.model.as_products = False
     trainer.setup(module.weights(workload).items(), warmup=False)
     steps = [[module.batch(workload, number)] for number in range(3)]
-    initial = trainer.state()
-    trainer.load_state({**initial, **module.statistics(workload)})  # as image_trainers.py has them
+    initial = trainer.state_dict()
+    trainer.load_state_dict({**initial, **module.statistics(workload)})  # as image_trainers.py has them
     outputs = next(trainer.predict(steps[:1]))[1]
-    trainer.load_state(initial)
+    trainer.load_state_dict(initial)
     losses = [trainer.train(steps[:1], 0).loss]
-    state = trainer.state()
+    state = trainer.state_dict()
     losses += [trainer.train([step], number).loss for number, step in enumerate(steps[1:], start=1)]
     found = {**under("outputs", outputs), **under("first", {name: state[name] for name in state if "running" in name})}
     found |= {"losses": losses, "dtypes": sorted({str(value.dtype) for value in state.values()})}

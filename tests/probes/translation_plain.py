@@ -28,7 +28,9 @@ class PlainGNMT:
 
     def loss(self, batch, weights):
         masks = [self.masks(batch, *one) for one in zip(("source", "target"), self.widths, strict=True)]
-        return gnmt_plain.loss(weights, batch.arrays, self.smoothing, batch.global_weight_sum, masks if self.rate else None)
+        return gnmt_plain.loss(
+            weights, batch.arrays, self.smoothing, batch.global_weight_sum, masks if self.rate else None
+        )
 
     def masks(self, batch, side, width):
         keys, places = batch.arrays["dropout_key"], batch.arrays[side].shape[1]

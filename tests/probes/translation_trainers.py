@@ -32,14 +32,14 @@ def trained(name, framework, case):
 
     `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
     `losses` of steps and `state/…` after them; `gradient/…` of the first batch; `digests` of the state after setup without
-    and with warm-up, after the steps, and after load_state(state()); `traces`, if counted; `graphs` that MXNet has compiled;
+    and with warm-up, after the steps, and after load_state_dict(state()); `traces`, if counted; `graphs` that MXNet has compiled;
     `compiled`, the names of what JAX has.
     """
     of_others = len(of_jax()) if framework == "jax" else 0
     (trainer, weights), digests = made(name, framework, case), []
     for warmup in (False, True):
         trainer.setup(weights.items(), warmup)
-        digests.append(digest(trainer.state()))
+        digests.append(digest(trainer.state_dict()))
     first = batch(trainer.workload, 0)
     found = {**evaluated(trainer), "training_loss": np.array(trainer.forward([[first]]).loss)}
     evaluating = graphs(trainer, False)
@@ -48,8 +48,8 @@ def trained(name, framework, case):
     losses, state = followed(trainer)
     found["graphs"] = np.array([*graphs(trainer, True)[:1], *evaluating])
     trainer.setup(weights.items(), False)
-    trainer.load_state(state)
-    digests += [digest(state), digest(trainer.state())]
+    trainer.load_state_dict(state)
+    digests += [digest(state), digest(trainer.state_dict())]
     found |= {"losses": losses, "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
     trainer.close()
     found["compiled"] = np.array(of_jax()[of_others:] if framework == "jax" else [], str)
@@ -59,7 +59,7 @@ def trained(name, framework, case):
 def followed(trainer):
     """Losses of the steps, and the state after them."""
     steps = [[batch(trainer.workload, step, one) for one in trainer.worker.replica_ids] for step in range(STEPS)]
-    return np.array([trainer.train([step], number).loss for number, step in enumerate(steps)]), trainer.state()
+    return np.array([trainer.train([step], number).loss for number, step in enumerate(steps)]), trainer.state_dict()
 
 
 def stepped(name, framework, case, devices):

@@ -28,13 +28,13 @@ def trained(model, framework, image_size, chosen="sgd"):
     workload = synthetic_zoo.workload(model, framework, image_size, chosen)
     trainer = load_trainer("zoo", framework)(workload, place_here())
     trainer.setup(synthetic_zoo.weights(workload).items(), False)
-    initial = trainer.state()
+    initial = trainer.state_dict()
     steps = [[synthetic_zoo.batch(workload, number)] for number in range(STEPS)]
-    trainer.load_state({**initial, **synthetic_zoo.statistics(workload)})
+    trainer.load_state_dict({**initial, **synthetic_zoo.statistics(workload)})
     (seen,) = trainer.predict(steps[:1])
-    trainer.load_state(initial)
+    trainer.load_state_dict(initial)
     losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
-    sizes = {name: value.size for name, value in trainer.state().items()}
+    sizes = {name: value.size for name, value in trainer.state_dict().items()}
     trainer.close()
     return {"losses": np.array(losses), "outputs": seen[1]["logits"], **under("sizes", sizes)}
 
@@ -49,8 +49,8 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
         workload = synthetic_zoo.workload(model, framework, image_size, implementation=implementation)
         trainer = load_trainer("zoo", framework)(workload, place_here())
         trainer.setup(synthetic_zoo.weights(workload).items(), False)
-        state = trainer.state()
-        trainer.load_state({**state, **synthetic_zoo.statistics(workload)})
+        state = trainer.state_dict()
+        trainer.load_state_dict({**state, **synthetic_zoo.statistics(workload)})
         (seen,) = trainer.predict([[synthetic_zoo.batch(workload, 0)]])
         found[f"logits/{implementation}"] = seen[1]["logits"]
         names = layer_lists.shapes(workload.network)

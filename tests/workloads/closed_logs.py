@@ -11,7 +11,7 @@ from suite.compliance import rulesets
 from suite.compliance.check import check_file, run_checker
 from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
-from suite.worker.identity import write_log_header, log_settings
+from suite.worker.identity import log_settings, write_log_header
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
 from workloads.api.rules import deviations
@@ -140,7 +140,7 @@ def disagreements(
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
         values = {**workload.effective_settings(workload.settings), **workload.rule_inputs()}
-        rows = workload.round_named(workload.settings.rules).rows
+        rows = workload.get_round(workload.settings.rules).rows
         outside = {name for name in values if deviations(rows, values, [name])}
         complaints = checked(path)
         counts[not outside] += 1

@@ -9,7 +9,7 @@ from tests.workloads.ncf import rules_of_ncf
 from tests.workloads.resnet50 import rules_of_resnet, test_resnet_workload
 from tests.workloads.ssd import rules_of_ssd, test_ssd_workload
 from tests.workloads.transformer import rules_of_transformer, test_transformer_workload
-from workloads.api import Facts, Round, Rule, Settings, Workload, round_called
+from workloads.api import DatasetInfo, Round, Rule, Settings, Workload, get_round
 from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ncf.facts import published_facts
@@ -33,7 +33,7 @@ reasons for which they are open; `around_the_edges()`, workloads with settings o
 LEAST are closed and as many open; LAXER, settings that leave the rules and that the stock checker passes."""
 WORKLOADS = {workload: found.LAXER for workload, found in RULES.items()}
 """To what the checker does not see."""
-PUBLISHED: dict[type[Workload], Facts] = {
+PUBLISHED: dict[type[Workload], DatasetInfo] = {
     NCF: published_facts(),
     ResNet50: test_resnet_workload.IMAGENET,
     SSD: test_ssd_workload.COCO,
@@ -101,7 +101,9 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     for name, found in workload.rounds().items():
         listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
-        lines += [f"Under {name} every run is open: {found.unsupported_reason}.", ""] if found.unsupported_reason else []
+        lines += (
+            [f"Under {name} every run is open: {found.unsupported_reason}.", ""] if found.unsupported_reason else []
+        )
     lines += ["Open, though the checker passes it:", ""]
     reasons: dict[str, list[str]] = {}
     for name, why in laxer.items():
@@ -133,7 +135,7 @@ def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
 def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
     """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
-    listed = workload.round_named(rules).listed_optimizers
+    listed = workload.get_round(rules).listed_optimizers
     is_listed = not listed or framework in listed.get(run.optimizer().name, ())
     return run.settings.hyperparameter_set, opened_by(run), is_listed
 
@@ -159,7 +161,7 @@ def rounds() -> list[str]:
     """What a round is for every workload."""
     lines = ["| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |", "|---|---|---|---|---|"]
     for name in ROUNDS:
-        found = round_called(name)
+        found = get_round(name)
         assert isinstance(found, Round)
         clock = "before set-up" if found.setup_is_timed else "after up to 20 minutes of set-up"
         checked_by = f"mlperf-logging {found.ruleset}" if found.ruleset else f"suite/compliance/rules/{name}.yaml"

@@ -41,6 +41,6 @@ def test_the_page_has_the_tables_of_the_code():
 
 
 def test_a_row_changed_in_the_file_alone_is_seen(monkeypatch):
-    text, v07 = PAGE.read_text(encoding="utf-8"), ResNet50.round_named("v0.7")
+    text, v07 = PAGE.read_text(encoding="utf-8"), ResNet50.get_round("v0.7")
     monkeypatch.setattr(ResNet50, "rounds", lambda: {"v0.7": v07})
     assert text != rules_page.page(text)

@@ -33,7 +33,7 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
                 ]
                 for replica, context in zip(self.worker.replica_ids, self.contexts, strict=True)
             ]
-            self.wait()
+            self.synchronize()
 
     def fill(self, size: int, numbers: bool) -> None:
         """The first `size` bytes of every buffer; for a new size a new KVStore, which keeps a buffer of that size."""

@@ -45,7 +45,7 @@ class TimedSums(Trainer):
             count += 1
         return TrainStats(count, float("nan"))
 
-    def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
+    def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
         """The items, each one's all-reduce timed."""
         return self.clocked(self._prepared(steps), seconds)
 
@@ -54,7 +54,7 @@ class TimedSums(Trainer):
         for item in steps:
             begin = time.perf_counter()
             yield item
-            self.wait()
+            self.synchronize()
             seconds.append(time.perf_counter() - begin)
 
     def _prepared(self, steps: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
@@ -64,7 +64,7 @@ class TimedSums(Trainer):
             numbers = number < WARMUPS
             if number <= WARMUPS:
                 self.fill(size, numbers)
-                self.wait()
+                self.synchronize()
             yield item
             if (numbers or number == WARMUPS + TIMED - 1) and (count := self.wrong(numbers)):
                 raise RuntimeError(
@@ -77,8 +77,8 @@ class TimedSums(Trainer):
     def predict(self, batches: Iterable[list[Batch]]) -> NoReturn:
         raise AssertionError("allreduce evaluates nothing")
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         return {}
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         """Inverse of `state`."""

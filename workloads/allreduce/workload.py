@@ -16,9 +16,9 @@ from workloads.api import (
     Array,
     ArraySpec,
     Batch,
-    Data,
+    DataPipeline,
     Defaults,
-    Facts,
+    DatasetInfo,
     Json,
     Settings,
     WorkerContext,
@@ -77,7 +77,7 @@ class AllReduce(Workload):
     }
     Options = AllReduceOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.sizes = sizes(settings.global_batch_size)
 
@@ -91,7 +91,7 @@ class AllReduce(Workload):
         return Defaults("", "sizes", stop="epochs:1")
 
     @classmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """There are no data. Raises ValueError for settings under which no all-reduce would be timed."""
         if settings.devices < 2:
             raise ValueError("gpus=1: one device has nothing to sum; type gpus=2 or more")
@@ -111,7 +111,7 @@ class AllReduce(Workload):
                 f"precision={settings.precision}: sums over more than {most} devices are not exact and could not be checked; "
                 f"type precision=fp32"
             )
-        return Facts(0, 0, {}, "no data")
+        return DatasetInfo(0, 0, {}, "no data")
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -145,7 +145,7 @@ class AllReduce(Workload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return iter(())
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         return Steps(self, worker)
 
     def expected(self) -> Array:

@@ -4,30 +4,30 @@ Nothing here imports a framework, Hydra or the runner. Words: a *process* is an 
 a *replica* is one device that holds a copy of the model; `WorkerContext` says which replicas a process drives.
 """
 
-from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_evaluation_coverage
+from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetInfo, check_evaluation_coverage
 from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import EpochSchedule, num_steps
-from workloads.api.exchange import ParameterServerTransport, ParameterServerClient, record_update, metadata_size
+from workloads.api.exchange import ParameterServerClient, ParameterServerTransport, metadata_size, record_update
 from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,
     WorkloadOptions,
+    build_options,
     check_value,
+    default_values,
     hyperparameter,
+    hyperparameter_fields,
     kind_of,
     nearest,
-    not_allowed,
-    hyperparameter_fields,
+    invalid_choice,
     option,
     option_keys,
-    build_options,
-    default_values,
 )
-from workloads.api.rounds import round_called
+from workloads.api.rounds import get_round
 from workloads.api.rules import Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
-from workloads.api.trainer import NonFiniteLossError, GradientAllReduceInfo, Trainer, TrainStats, check_finite
+from workloads.api.trainer import GradientAllReduceInfo, NonFiniteLossError, Trainer, TrainStats, check_finite
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.worker_context import WorkerContext

@@ -1,4 +1,4 @@
-"""Facts about data, batches of it, and how a data set gets from its download into the prepared form that runs read."""
+"""DatasetInfo about data, batches of it, and how a data set gets from its download into the prepared form that runs read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.api.values import Array, Arrays
 
 
 @dataclass(frozen=True)
-class Facts:
+class DatasetInfo:
     """Counts read from a prepared data set's manifest, so that nothing else of it is touched before the clock."""
 
     train_samples: int
@@ -27,7 +27,7 @@ class Facts:
     notes: tuple[str, ...] = ()
     """What a reader of the result must know: `counts differ from the published data set`, …"""
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Facts that are many numbers (how many sentences have each length): name to the path of a `.npy` file. The controller
+    """DatasetInfo that are many numbers (how many sentences have each length): name to the path of a `.npy` file. The controller
     copies the files beside `run.json`, so workers read them without touching the data."""
 
     def array(self, name: str) -> Array:
@@ -67,7 +67,7 @@ class Batch:
     """The same in the workload's `extra_throughput_units`: tokens, …"""
 
 
-class Data(Protocol):
+class DataPipeline(Protocol):
     """Owns order and sharding. Every process sees the same number of training steps."""
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
@@ -103,12 +103,12 @@ class Dataset(ABC):
     def with_options(self, given: Mapping[str, Any]) -> Dataset:
         """This data set, prepared with these of `takes`. Raises ValueError for one that it does not take."""
         for name in given:
-            if name not in self.takes:
+            if name not in self.prepare_options:
                 raise ValueError(f"--{name.replace('_', '-')} means nothing for {type(self).name}; leave it out")
         vars(self).update(given)
         return self
 
-    def called(self, name: str) -> Dataset:
+    def with_name(self, name: str) -> Dataset:
         """This data set under a name of the user's own. Raises ValueError for one whose content its name promises."""
         raise ValueError(
             f"--name {name}: {self.name} has its own name; --name is for images and coco, folders of your own"

@@ -143,7 +143,7 @@ def deviation_from_json(value: Json) -> Deviation | None:
 
 
 def data_deviation(note: str) -> Deviation:
-    """Return the deviation for a note of the data set (`Facts.notes`)."""
+    """Return the deviation for a note of the data set (`DatasetInfo.notes`)."""
     is_unverified = note == fingerprints.NOT_VERIFIED
     return Deviation(DeviationCode.DATA_NOT_VERIFIED if is_unverified else DeviationCode.DATA, detail=note)
 

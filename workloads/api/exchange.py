@@ -45,7 +45,9 @@ def record_update(counts: Array, tail: Array) -> None:
 class ParameterServerClient:
     """One worker's view of the server."""
 
-    def __init__(self, channel: ParameterServerTransport, worker: int, workers: int, learning_rate: Callable[[int], float]) -> None:
+    def __init__(
+        self, channel: ParameterServerTransport, worker: int, workers: int, learning_rate: Callable[[int], float]
+    ) -> None:
         """`learning_rate`: of step 0, 1, …; a step is as many updates as there are workers."""
         self.worker, self.workers = worker, workers
         self._channel, self._learning_rate = channel, learning_rate

@@ -118,7 +118,7 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
     if choices and (str(value).lower() if isinstance(value, bool) else str(value)) not in choices:
-        raise not_allowed(key, value, choices)
+        raise invalid_choice(key, value, choices)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
         raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
@@ -141,14 +141,14 @@ def _fits(value: object, wanted: type) -> bool:
     return isinstance(value, wanted) or (wanted is str and isinstance(value, (int, float)))
 
 
-def nearest(given: str, allowed: Iterable[str]) -> str:
+def suggestion(given: str, allowed: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the closest allowed name, whatever the case of its letters, or an empty string."""
     by_lower = {name.lower(): name for name in allowed}
     matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
     return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
 
 
-def not_allowed(what: str, given: object, allowed: Iterable[str]) -> ValueError:
+def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
     """The one line for a name that does not exist: what was given, what is allowed, the nearest match."""
     names = sorted(allowed)
-    return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{nearest(str(given), names)}")
+    return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{suggestion(str(given), names)}")

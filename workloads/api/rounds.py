@@ -24,7 +24,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.api.options import nearest
+from workloads.api.options import suggestion
 from workloads.api.rules import Round, Rule, allowed
 from workloads.api.sets import SHIPPED, content_of, folders
 from workloads.api.settings import Settings
@@ -66,18 +66,18 @@ def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
     return found
 
 
-def is_own(name: str) -> bool:
+def is_user_defined(name: str) -> bool:
     """Whether the round is a file of the user's."""
     return name in (found := files()) and not found[name].is_relative_to(SHIPPED)
 
 
-def round_called(name: str) -> Round | None:
+def get_round(name: str) -> Round | None:
     """The round as it is for a workload that no round has: its figures, without rows; None: there is no such round."""
     path = files().get(name)
     return None if path is None else _round(path)
 
 
-def round_of(workload: type[Workload], name: str) -> Round | None:
+def get_round(workload: type[Workload], name: str) -> Round | None:
     """The round as it is for a workload; None: there is none, or it has other workloads alone. Raises ValueError: file, row."""
     found = files()
     if name not in found:
@@ -132,7 +132,7 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
     for name, value in content.items():
         if name not in kinds:
             raise ValueError(
-                f"{where}: {name}: there is no such key; allowed: {', '.join(kinds)}{nearest(str(name), kinds)}"
+                f"{where}: {name}: there is no such key; allowed: {', '.join(kinds)}{suggestion(str(name), kinds)}"
             )
         if not isinstance(value, kinds[name]):
             raise ValueError(f"{where}: {name}: {str(value)[:80]} is not what stands there; see docs/rules.md")
@@ -151,7 +151,7 @@ def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Itera
             others = {name: listed for name, listed in shared.items() if name != row}
             yield from _all_rows(f"{here}: {row}", shared[row], others)
         else:
-            raise ValueError(f"{here}: {row}: no such list; allowed: {', '.join(shared)}{nearest(row, shared)}")
+            raise ValueError(f"{here}: {row}: no such list; allowed: {', '.join(shared)}{suggestion(row, shared)}")
 
 
 def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]) -> Iterator[Rule]:
@@ -167,7 +167,7 @@ def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Wor
     conditions = row.get("when", {})
     for name in [*conditions, *(name for key in row if key not in ("source", "when") for name in str(key).split())]:
         if name not in known:
-            raise ValueError(f"{where}: {name}: {workload.name} has no such setting{nearest(name, known)}")
+            raise ValueError(f"{where}: {name}: {workload.name} has no such setting{suggestion(name, known)}")
     try:
         when = {name: allowed(given, workload.reference_model) for name, given in conditions.items()}
         for key, given in row.items():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from workloads.api.deviations import SETTING_NAMES, Deviation, DeviationCode, shown
-from workloads.api.options import nearest
+from workloads.api.options import suggestion
 from workloads.api.settings import Defaults
 from workloads.api.values import Json
 from workloads.api.yaml_files import as_number
@@ -189,7 +189,7 @@ def allowed(given: Json, model: Mapping[str, Json]) -> Allowed:
     kind, first = next(iter(given.items()), ("", None))
     if kind not in _KINDS:
         raise ValueError(
-            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{nearest(str(kind), _KINDS)}"
+            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{suggestion(str(kind), _KINDS)}"
         )
     function, form = _KINDS[kind]
     fits, words = _ARGUMENTS[form]

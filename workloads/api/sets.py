@@ -19,7 +19,7 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.api.options import check_value, hyperparameter, kind_of, nearest, hyperparameter_fields
+from workloads.api.options import check_value, hyperparameter, hyperparameter_fields, kind_of, suggestion
 from workloads.api.values import Json
 from workloads.api.yaml_files import as_number, read_yaml
 
@@ -112,7 +112,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         finally:
             self._reading.pop()
 
-    def is_own(self, name: str) -> bool:
+    def is_user_defined(self, name: str) -> bool:
         """Whether the set is a file of the user's."""
         return self._files.get(name, (SHIPPED, False))[1]
 
@@ -128,7 +128,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             if name not in self._fields:
                 allowed = ", ".join((*_WORDS, *self._fields))
                 raise ValueError(
-                    f"{path}: {name}: there is no such key; allowed: {allowed}{nearest(str(name), self._fields)}"
+                    f"{path}: {name}: there is no such key; allowed: {allowed}{suggestion(str(name), self._fields)}"
                 )
             settings[name] = self._value(path, name, entry, source, settings.get(name))
         missing = [name for name, item in self._fields.items() if item.default is None and name not in settings]
@@ -144,7 +144,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             return {}
         if name not in self:
             raise ValueError(
-                f"{path}: based_on: there is no set {name}; allowed: {', '.join(self)}{nearest(name, self)}"
+                f"{path}: based_on: there is no set {name}; allowed: {', '.join(self)}{suggestion(name, self)}"
             )
         return {key: replace(item, source=source or item.source) for key, item in self[name].items()}
 

@@ -33,7 +33,13 @@ def setting(
     scales_with_devices: it follows from the number of devices, and may differ in a speedup.
     resume: a resumed sweep must agree on it.
     """
-    metadata = {"typed": typed, "logged": logged, "row": row, "scales_with_devices": scales_with_devices, "resume": resume}
+    metadata = {
+        "typed": typed,
+        "logged": logged,
+        "row": row,
+        "scales_with_devices": scales_with_devices,
+        "resume": resume,
+    }
     if isinstance(default, dict):
         return field(default_factory=dict, hash=hashed, metadata=metadata)
     return field(default=default, hash=hashed, metadata=metadata)

@@ -96,11 +96,11 @@ class Trainer(ABC):
         return None
 
     @contextlib.contextmanager
-    def staged(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
+    def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
         """While it holds, the same batches, of which a thread may bring the next ones to where the device takes them from."""
         yield batches
 
-    def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
+    def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """The same items, each step of which the device itself times while many are under way (`timing=steps`).
 
         The times, in seconds, stand in `seconds` once the steps are over. None: the device has no such clock; the loop then
@@ -108,7 +108,7 @@ class Trainer(ABC):
         """
         return None
 
-    def wait(self) -> None:  # noqa: B027 - trainers whose steps return when they are done have nothing to wait for
+    def synchronize(self) -> None:  # noqa: B027 - trainers whose steps return when they are done have nothing to wait for
         """Return when the devices have done what they were given."""
 
     @abstractmethod
@@ -125,14 +125,14 @@ class Trainer(ABC):
 
     def weights(self) -> dict[str, Array]:
         """Copies of what of the state makes the model: parameters and running statistics (canonical names), float32."""
-        return self.state()
+        return self.state_dict()
 
     @abstractmethod
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """Copies of parameters (canonical names) and optimizer state, float32."""
 
     @abstractmethod
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         """Inverse of `state`."""
 
     def memory_peak_bytes(self) -> int:
@@ -144,6 +144,6 @@ class Trainer(ABC):
         """Leave collectives in an orderly way."""
 
     @classmethod
-    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+    def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
         """Be the parameter server of `update=async` at `address` (`host:port`), until the workers are gone or this is ended."""
         raise ValueError(f"update=async: {cls.__name__} has no server; type update=sync")

@@ -14,7 +14,7 @@ class ParameterRule:
 
     decay: float = 0.0
     """Weight decay: decay · w is added to the gradient (L2, coupled)."""
-    adapt: bool = False
+    lars_adapt: bool = False
     """LARS: whether the trust ratio applies; False where the parameter is excluded, and under every other optimizer."""
     lr_multiplier: float = 1.0
     """The parameter's learning rate over the scheduled one (detectors: 2 for biases)."""

@@ -9,10 +9,10 @@ from dataclasses import fields
 from typing import Any, ClassVar, final
 
 from workloads.api import rounds
-from workloads.api.data import ArraySpec, Batch, Data, Facts
+from workloads.api.data import ArraySpec, Batch, DataPipeline, DatasetInfo
 from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import EpochSchedule, num_steps
-from workloads.api.options import NOT_OPTIONS, hyperparameter_fields, build_options
+from workloads.api.options import NOT_OPTIONS, build_options, hyperparameter_fields
 from workloads.api.rules import Round, deviations
 from workloads.api.sets import Hyperparameter, SetFiles
 from workloads.api.settings import Defaults, Settings
@@ -54,7 +54,7 @@ class Workload(ABC):
     runs_required: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: int = 0
-    """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
+    """Threads that run `eval_batch_metrics` beside the device; 0: between two batches. The order of results does not depend on it."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
     asynchronous: ClassVar[tuple[str, ...]] = ()
@@ -65,7 +65,7 @@ class Workload(ABC):
     Both are typed as `workload.NAME`, but for a field with `key="data.decode"` in its metadata.
     """
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         self.settings = settings
         self.facts = facts
         self.options: Any = self.options_of(settings)
@@ -85,14 +85,14 @@ class Workload(ABC):
         """Name of a round (`v0.5`, `v0.7`) to what it is for this workload (`workloads.api.rounds`). Raises ValueError.
 
         A workload that no round has gets the figures of each, without rows: every run is open."""
-        found = {name: rounds.round_of(cls, name) for name in rounds.files()}
+        found = {name: rounds.get_round(cls, name) for name in rounds.files()}
         return {name: one for name, one in found.items() if one is not None}
 
     @final
     @classmethod
-    def round_named(cls, rules: str) -> Round:
+    def get_round(cls, rules: str) -> Round:
         """The round of this name. Raises ValueError for one that the workload does not have: no other's targets are taken."""
-        found = rounds.round_of(cls, rules)
+        found = rounds.get_round(cls, rules)
         if found is not None:
             return found
         there = " or ".join(f"rules={name}" for name in cls.rounds())
@@ -109,7 +109,7 @@ class Workload(ABC):
     def round(self) -> Round:
         """The round of the run: in a worker its figures, as planning found them."""
         figures = self.settings.round
-        return Round(**figures) if figures else self.round_named(self.settings.rules)
+        return Round(**figures) if figures else self.get_round(self.settings.rules)
 
     @classmethod
     @abstractmethod
@@ -133,7 +133,7 @@ class Workload(ABC):
 
     @classmethod
     @abstractmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Counts from the manifest below `settings.data_dir`, or the published ones under `profile=synthetic`.
 
         Raises ValueError that names what is missing and what to type.
@@ -157,7 +157,7 @@ class Workload(ABC):
             rule_inputs: Further values that rules ask for: `seed_source`, `cache_clear`, and those that the method
                 `rule_inputs` returns. If any are given, only these are checked.
         """
-        closed = rounds.round_of(cls, settings.rules)
+        closed = rounds.get_round(cls, settings.rules)
         if closed is None or not closed.rows:
             missing = Deviation(DeviationCode.NO_RULES, "rules", settings.rules, detail=cls.name)
             return [] if rule_inputs else [missing]
@@ -166,9 +166,9 @@ class Workload(ABC):
         if rule_inputs:
             return by_rules
         found = []
-        if rounds.is_own(settings.rules):
+        if rounds.is_user_defined(settings.rules):
             found.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
-        if cls.named_sets().is_own(settings.hyperparameter_set):
+        if cls.named_sets().is_user_defined(settings.hyperparameter_set):
             found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
         if closed.unsupported_reason:
             found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
@@ -204,12 +204,12 @@ class Workload(ABC):
     @property
     def repeated_samples_per_epoch(self) -> int:
         """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller. Counted as
-        `Facts.train_samples` counts, whatever `batch_unit` is."""
+        `DatasetInfo.train_samples` counts, whatever `batch_unit` is."""
         return 0
 
     @property
     def left_out_samples_per_epoch(self) -> int:
-        """Samples of `Facts.train_samples` that an epoch does not train on."""
+        """Samples of `DatasetInfo.train_samples` that an epoch does not train on."""
         return 0
 
     @final
@@ -327,14 +327,14 @@ class Workload(ABC):
         """
 
     @abstractmethod
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Open the prepared data; called after `run_start`."""
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Small per-sample results of one evaluation batch from the trainer's outputs. May be called by several threads."""
         raise NotImplementedError(f"{type(self).__name__} measures nothing")
 
-    def score(self, results: Arrays) -> dict[str, float]:
+    def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Metric name to value, from the results of all samples (concatenated over batches and processes).
 
         Metrics with a target come first; others (a validation loss) are logged beside them.
@@ -367,7 +367,7 @@ class Workload(ABC):
         names = [name for name in self.settings.targets if name in scores] or list(scores)
         return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
 
-    def met(self, scores: Mapping[str, float]) -> bool:
+    def targets_reached(self, scores: Mapping[str, float]) -> bool:
         """True if every target is reached; False where there is none."""
         targets = self.settings.targets
         return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, ParameterRule, not_allowed
+from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, ParameterRule, invalid_choice
 
 
 class Skips(Protocol):
@@ -33,7 +33,7 @@ def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type
     Raises ValueError for one that the framework does not have, or has not with dynamic loss scaling.
     """
     if settings.name not in kinds:
-        raise not_allowed("optimizer", settings.name, kinds)
+        raise invalid_choice("optimizer", settings.name, kinds)
     kind = kinds["lars" if settings.name == "sgd" and settings.momentum_rate == "inside" else settings.name]
     if settings.loss_scaling.mode == "dynamic" and not kind.skips:
         raise ValueError(
@@ -78,7 +78,7 @@ def lars(
     w ← w - rate·v, which is what NVIDIA's SGDwFASTLARS computes: its buffer holds rate·v of the last rate, and the momentum
     is multiplied by the quotient of the two rates (v0.6 and v0.7, common/fit.py).
     """
-    ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.adapt else 1.0
+    ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.lars_adapt else 1.0
     update = ratio * (gradient + rule.decay * weight)
     if momentum_rate == "inside":
         velocity = momentum * velocity + rate * update

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, Defaults, Facts, Json, LossScaling, OptimizerSettings, Settings
+from workloads.api import Array, Batch, Defaults, DatasetInfo, Json, LossScaling, OptimizerSettings, Settings
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -41,7 +41,7 @@ class GNMT(TranslationWorkload):
     Options = GNMTOptions
     options: GNMTOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         multiple = network.VOCABULARY_MULTIPLE if settings.precision in HALF else 1
         words = padded_size(self.vocabulary_size, multiple)
@@ -54,7 +54,7 @@ class GNMT(TranslationWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 21.8 points under v0.5, 24.0 under v0.7, there as a fraction, 0.24."""
-        return profile_defaults(profile, cls.round_named(rules), options)
+        return profile_defaults(profile, cls.get_round(rules), options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

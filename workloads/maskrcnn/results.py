@@ -15,7 +15,7 @@ from workloads.maskrcnn import masks
 from workloads.maskrcnn.input.facts import evaluation_index
 
 
-def measure(batch: Batch, outputs: Arrays) -> Arrays:
+def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
     """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
 
     `outputs`: `box` (B, D, 4) in pixels of the resized image, `score` and `label` (B, D), label 0 where a slot is empty, `mask`
@@ -50,7 +50,7 @@ def measure(batch: Batch, outputs: Arrays) -> Arrays:
     }
 
 
-def score(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
+def compute_metrics(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
     """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
     check_evaluation_coverage(detected["seen"], images, "images")
     index = evaluation_index(folder, manifests.read(folder), folder)

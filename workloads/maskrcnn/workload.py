@@ -14,9 +14,9 @@ from workloads.api import (
     Arrays,
     ArraySpec,
     Batch,
-    Data,
+    DataPipeline,
     Defaults,
-    Facts,
+    DatasetInfo,
     Json,
     LossScaling,
     ParameterRule,
@@ -54,7 +54,7 @@ class MaskRCNN(DetectionWorkload):
     Options = MaskRCNNOptions
     options: MaskRCNNOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.network = network.build(self.model)
         self.region_rules = RegionRules.of(self.model, self.options.num_image_candidates)
@@ -66,7 +66,7 @@ class MaskRCNN(DetectionWorkload):
         """Both targets are the same under all rules; v0.5 has COCO 2014. With the padded shapes that the user typed."""
         shapes = str(options.get("padded_shapes") or "auto")
         demo = Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, shapes), DEMO_TARGETS)
-        return cls.round_named(rules).defaults(cls.name, profile, with_shapes(REFERENCE_MODEL, shapes), demo)
+        return cls.get_round(rules).defaults(cls.name, profile, with_shapes(REFERENCE_MODEL, shapes), demo)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
@@ -75,7 +75,7 @@ class MaskRCNN(DetectionWorkload):
         return backbone.PUBLISHED, backbone.shapes(layers), partial(backbone.decode, layers=layers)
 
     @classmethod
-    def counts(cls, settings: Settings) -> Facts:
+    def counts(cls, settings: Settings) -> DatasetInfo:
         from workloads.maskrcnn.input.facts import load_dataset_info
 
         return load_dataset_info(settings)
@@ -174,7 +174,7 @@ class MaskRCNN(DetectionWorkload):
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""
         from workloads.maskrcnn.input.data import SampleData
         from workloads.maskrcnn.input.synthetic import SyntheticSampleData
@@ -182,16 +182,16 @@ class MaskRCNN(DetectionWorkload):
         kind = SyntheticSampleData if self.settings.profile == "synthetic" else SampleData
         return kind(self.settings, self.facts, worker, seed)
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         from workloads.maskrcnn import results
 
-        return results.measure(batch, outputs)
+        return results.eval_batch_metrics(batch, outputs)
 
-    def score(self, arrays: Arrays) -> dict[str, float]:
+    def compute_metrics(self, arrays: Arrays) -> dict[str, float]:
         """COCO's AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
         from workloads.maskrcnn import results
 
-        return results.score(
+        return results.compute_metrics(
             arrays, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator
         )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Settings, WorkerContext, build_options
+from workloads.api import Array, Batch, DatasetInfo, Settings, WorkerContext, build_options
 from workloads.common.arrays import Int32s, mapped
 from workloads.common.cores import own_cores
 from workloads.common.data.prefetch import Prefetch
@@ -42,7 +42,7 @@ GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
 
 
 class NCFData:
-    """`workloads.api.Data` over a prepared MovieLens data set.
+    """`workloads.api.DataPipeline` over a prepared MovieLens data set.
 
     Arrays of a training batch (b = padded share): user int32, item int32, label float32, weight float32, all (b,);
     padding is user 0, item 0, label 0, weight 0. Arrays of an evaluation batch: user int32 (u,), item int32 (u, 1000)
@@ -50,7 +50,7 @@ class NCFData:
     up.
     """
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.facts, self.worker, self.seed = facts, worker, seed
         self.users, self.items = facts.sizes["users"], facts.sizes["items"]
         folder = Path(settings.data_dir)

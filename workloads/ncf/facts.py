@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.common import manifest as manifests
 from workloads.common.data.downloads import prepared
 from workloads.common.data.published import COUNTS
 
 
-def load_dataset_info(data_dir: str | Path) -> Facts:
+def load_dataset_info(data_dir: str | Path) -> DatasetInfo:
     """Counts from the manifest of a prepared MovieLens data set. Raises ValueError that says what to type."""
     folder = Path(data_dir)
     manifest = prepared(folder, "ml-20m", source="FILE_OR_ZIP")
@@ -23,11 +23,11 @@ def load_dataset_info(data_dir: str | Path) -> Facts:
     return _facts(counts, minimum, manifest.fingerprint, manifests.notes(manifest))
 
 
-def published_facts() -> Facts:
+def published_facts() -> DatasetInfo:
     """ML-20M's counts, for runs on synthetic batches."""
     return _facts(COUNTS["ml-20m"], 20, "synthetic")
 
 
-def _facts(counts: Mapping[str, int], minimum: int, fingerprint: str, notes: tuple[str, ...] = ()) -> Facts:
+def _facts(counts: Mapping[str, int], minimum: int, fingerprint: str, notes: tuple[str, ...] = ()) -> DatasetInfo:
     sizes = {"users": counts["users"], "items": counts["items"], "min_ratings": minimum}
-    return Facts(counts["train"], counts["users"], sizes, fingerprint, notes)
+    return DatasetInfo(counts["train"], counts["users"], sizes, fingerprint, notes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workloads.api import Batch, Facts, Settings, WorkerContext, num_steps
+from workloads.api import Batch, DatasetInfo, Settings, WorkerContext, num_steps
 from workloads.common.randomness import bits, integers, stream
 from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
 
@@ -43,7 +43,7 @@ class SyntheticNCFData:
 
     BATCHES = 4
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.worker = worker
         samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
         self.sharding = Sharding(samples_per_epoch, settings.global_batch_size, worker)

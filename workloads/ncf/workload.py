@@ -13,9 +13,9 @@ from workloads.api import (
     Arrays,
     ArraySpec,
     Batch,
-    Data,
+    DataPipeline,
     Defaults,
-    Facts,
+    DatasetInfo,
     Json,
     OptimizerSettings,
     Settings,
@@ -24,7 +24,7 @@ from workloads.api import (
 )
 from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, device_draws, evaluation_users_per_batch
-from workloads.ncf.facts import published_facts, load_dataset_info
+from workloads.ncf.facts import load_dataset_info, published_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, SyntheticNCFData
@@ -53,7 +53,7 @@ class NCF(Workload):
     Options = NCFOptions
     options: NCFOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.data: NCFData | None = None
         """What was opened last: a trainer whose device draws the samples takes the positives from it."""
@@ -66,13 +66,13 @@ class NCF(Workload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """NCF was part of round v0.5 alone; a demo has the round's target."""
-        found = cls.round_named(rules)
+        found = cls.get_round(rules)
         return found.defaults(
             cls.name, profile, REFERENCE_MODEL, Defaults("ml-demo", "demo", DEMO_MODEL, found.targets)
         )
 
     @classmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Counts from the prepared data's manifest; ML-20M's published ones under profile=synthetic."""
         return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
 
@@ -117,19 +117,19 @@ class NCF(Workload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Open the arrays; evaluation negatives are drawn at the first evaluation, never stored beside the data."""
         if self.settings.profile == "synthetic":
             return SyntheticNCFData(self.settings, self.facts, worker, seed)
         self.data = NCFData(self.settings, self.facts, worker, seed)
         return self.data
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Whether each user's test item is among the ten best; padding is dropped."""
         hit = hits(outputs["logits"], batch.arrays["item"])
         return {"hit": hit[batch.arrays["valid"]]}
 
-    def score(self, results: Arrays) -> dict[str, float]:
+    def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """HR@10 over every user once. Raises ValueError if the count is not the data set's."""
         hit = np.asarray(results["hit"], dtype=bool)
         if hit.size != self.users:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from workloads.api import (
     Array,
-    Data,
+    DataPipeline,
     Defaults,
-    Facts,
+    DatasetInfo,
     Json,
     OptimizerSettings,
     ParameterRule,
@@ -44,7 +44,7 @@ class ResNet50(ClassifierWorkload):
     Options = ResNet50Options
     options: ResNet50Options
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.network = network.build({**settings.model, "classes": facts.sizes["classes"]})
         if settings.profile != "demo" and self.network.classes == 1000:
@@ -54,10 +54,10 @@ class ResNet50(ClassifierWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.749 under v0.5, 0.759 under v0.7."""
-        return cls.round_named(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
+        return cls.get_round(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic.
 
         Refuses a batch that the devices cannot share.
@@ -132,7 +132,7 @@ class ResNet50(ClassifierWorkload):
             return ParameterRule(0.0 if lars else decay)
         if network.is_norm(parameter, self.network):
             return ParameterRule()
-        return ParameterRule(decay, adapt=lars)
+        return ParameterRule(decay, lars_adapt=lars)
 
     @property
     def uses_lars(self) -> bool:
@@ -145,7 +145,7 @@ class ResNet50(ClassifierWorkload):
         """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 
         kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData

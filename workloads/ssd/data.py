@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from workloads.api import Array, Facts, Settings, WorkerContext
+from workloads.api import Array, DatasetInfo, Settings, WorkerContext
 from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s, UInt8s
 from workloads.common.coco import objects
 from workloads.common.images.jpeg import Reader
@@ -51,7 +51,7 @@ class Filling:
 
 
 class DetectionData(ImageData):
-    """`workloads.api.Data` over a prepared detection data set.
+    """`workloads.api.DataPipeline` over a prepared detection data set.
 
     Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `offset` float32 (B, 4, P) and `label` int32 (B, P) as
     `boxes.targets` makes them. Of an evaluation batch: `image`, `number` int64 (B,) of each image in the validation set, its
@@ -60,7 +60,7 @@ class DetectionData(ImageData):
 
     OPTIONS = SSDOptions
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         super().__init__(settings, facts, worker, seed)
         self.rule = crops.CropRule.of(settings.model, int(settings.hyperparameters["max_samples"]))
         self.strengths = [float(strength) for strength in settings.model["jitter"]]

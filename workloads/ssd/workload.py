@@ -13,9 +13,9 @@ from workloads.api import (
     Arrays,
     ArraySpec,
     Batch,
-    Data,
+    DataPipeline,
     Defaults,
-    Facts,
+    DatasetInfo,
     Json,
     ParameterRule,
     Settings,
@@ -52,7 +52,7 @@ class SSD(DetectionWorkload):
     Options = SSDOptions
     options: SSDOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.network = network.build(self.model)
         self.priors = priors.build(self.model)
@@ -65,7 +65,7 @@ class SSD(DetectionWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.212 under v0.5, 0.230 under v0.7."""
-        return cls.round_named(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
+        return cls.get_round(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
@@ -73,7 +73,7 @@ class SSD(DetectionWorkload):
         return backbone.PUBLISHED, backbone.shapes(network.build(model)), torch_files.decode
 
     @classmethod
-    def counts(cls, settings: Settings) -> Facts:
+    def counts(cls, settings: Settings) -> DatasetInfo:
         return COCO2017.for_settings(settings)
 
     @classmethod
@@ -137,7 +137,7 @@ class SSD(DetectionWorkload):
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
         from workloads.ssd.data import DetectionData
         from workloads.ssd.synthetic import SyntheticDetectionData
@@ -145,7 +145,7 @@ class SSD(DetectionWorkload):
         kind = SyntheticDetectionData if self.settings.profile == "synthetic" else DetectionData
         return kind(self.settings, self.facts, worker, seed)
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
 
         `outputs`: `logits` (B, C + 1, P), `offsets` (B, 4, P). Of the batch: `number` (B,) of each image in the validation
@@ -169,7 +169,7 @@ class SSD(DetectionWorkload):
             "score": detections.score,
         }
 
-    def score(self, results: Arrays) -> dict[str, float]:
+    def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """COCO's box AP. Raises ValueError unless every validation image was looked at exactly once."""
         count = self.facts.evaluation_samples
         check_evaluation_coverage(results["seen"], count, "images")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from workloads.api import Array, Batch, Defaults, Facts, Json, LossScaling, Settings
+from workloads.api import Array, Batch, Defaults, DatasetInfo, Json, LossScaling, Settings
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
@@ -42,7 +42,7 @@ class Transformer(TranslationWorkload):
     Options = TransformerOptions
     options: TransformerOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
         is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
@@ -53,7 +53,7 @@ class Transformer(TranslationWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is 25 points; under rules v0.7 it is a fraction, 0.25."""
-        return profile_defaults(profile, cls.round_named(rules), options)
+        return profile_defaults(profile, cls.get_round(rules), options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

@@ -12,9 +12,9 @@ from workloads.api import (
     Arrays,
     ArraySpec,
     Batch,
-    Data,
+    DataPipeline,
     Defaults,
-    Facts,
+    DatasetInfo,
     Json,
     ParameterRule,
     Settings,
@@ -43,7 +43,7 @@ class Zoo(ClassifierWorkload):
     Options = ZooOptions
     options: ZooOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.network = _network(settings.model, facts.sizes["classes"])
         self._norms = layer_lists.norms(self.network)
@@ -54,7 +54,7 @@ class Zoo(ClassifierWorkload):
         return profile_defaults(profile, options)
 
     @classmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Counts from the prepared data's manifest; CIFAR-10's or ImageNet's under profile=synthetic.
 
         Raises ValueError for images that are too small for the network, or a batch that the devices cannot share.
@@ -94,17 +94,17 @@ class Zoo(ClassifierWorkload):
         """`label` and `dropout_key` (B,)."""
         return {**super().target_shapes(count), "dropout_key": ArraySpec((count,), "int64")}
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Beside whether each image is classified right its cross-entropy, in nats."""
         valid = batch.arrays["valid"]
         logits = np.asarray(outputs["logits"], np.float64)[valid]
         logits -= logits.max(axis=1, keepdims=True)
         own = np.take_along_axis(logits, batch.arrays["label"][valid][:, None].astype(np.int64), axis=1)[:, 0]
-        return {**super().measure(batch, outputs), "loss": np.log(np.exp(logits).sum(axis=1)) - own}
+        return {**super().eval_batch_metrics(batch, outputs), "loss": np.log(np.exp(logits).sum(axis=1)) - own}
 
-    def score(self, results: Arrays) -> dict[str, float]:
+    def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Top-1 accuracy, and `eval_loss`: the mean cross-entropy, which has no target."""
-        return {**super().score(results), "eval_loss": float(np.mean(results["loss"]))}
+        return {**super().compute_metrics(results), "eval_loss": float(np.mean(results["loss"]))}
 
     def dropout_masks(self, batch: Batch) -> Arrays:
         """Label of each dropout to what its values are multiplied by, float32 (B, *map): the same in every framework."""
@@ -117,7 +117,7 @@ class Zoo(ClassifierWorkload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return layer_lists.initial_weights(self.network, seed)
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         from workloads.common import manifest
         from workloads.zoo import data
 

@@ -117,7 +117,7 @@ class ModelTrainer(JaxTrainer):
         start = {
             name: np.full(shape, float(name.endswith("var")), np.float32) for name, shape in self.statistics.items()
         }
-        self.load_state({**start, **weights, **self.optimizer.fresh(self.parameters)})
+        self.load_state_dict({**start, **weights, **self.optimizer.fresh(self.parameters)})
 
     def _warm_up(self) -> None:
         """What the run is going to do, once for every shape."""
@@ -129,7 +129,7 @@ class ModelTrainer(JaxTrainer):
         for specs in self.workload.evaluation_shapes():
             self.outputs(self.dummy_batch(specs))
         self._sum_losses(self.total)
-        self.wait()
+        self.synchronize()
 
     # -- a step, in Python ----------------------------------------------------------------------------------------
 
@@ -230,11 +230,11 @@ class ModelTrainer(JaxTrainer):
         every = {**{name: here(value) for name, value in self.values.items()}, **statistics}
         return {name: self.outside(name, value).copy() for name, value in every.items()}
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         kept = {name: self.outside(name, here(value)).copy() for name, value in self.kept.items()}
         return {**self.weights(), **kept}
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         assert self.optimizer is not None
         inside = {name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()}
         self.values = {name: self.shared(inside[name]) for name in self.parameters}

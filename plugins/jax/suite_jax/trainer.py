@@ -133,7 +133,7 @@ class JaxTrainer(Trainer):
         check_finite(whole, count)
         return TrainStats(count, whole / count)
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         jax.block_until_ready(self.total)
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:

@@ -59,7 +59,9 @@ def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
     """Parse the value of `suite_gradients`. An invalid value gives None."""
     figures = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
-    return GradientAllReduceInfo(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
+    return (
+        GradientAllReduceInfo(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
+    )
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:

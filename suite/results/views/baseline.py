@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.results.columns import Result
 from suite.results.data_table import DataTable
 from suite.results.identity import THROUGHPUT, TIME, differences, refusals
@@ -38,7 +38,7 @@ def parse_baseline(text: str) -> Baseline:
     """
     key, _, value = text.partition("=")
     if key not in _FIELDS:
-        raise not_allowed("--baseline", key, _FIELDS)
+        raise invalid_choice("--baseline", key, _FIELDS)
     if not value:
         raise ValueError(f"--baseline {text}: expected KEY=VALUE, for example --baseline gpus=1")
     return key, value
@@ -58,7 +58,7 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
     measured = [result for result in results if figure(result) is not None]
     values = {str(getattr(result, _FIELDS[key])) for result in measured}
     if value not in values:
-        raise not_allowed(f"--baseline {key}", value, values)
+        raise invalid_choice(f"--baseline {key}", value, values)
     bases = [result for result in measured if str(getattr(result, _FIELDS[key])) == value]
     chosen = {result.key: _choose_base(result, bases, baseline) for result in measured}
     used = {choice.base.key: choice.base for choice in chosen.values() if choice.base is not None}

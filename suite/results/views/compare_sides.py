@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.labels import LabelKind
-from suite.common.registry import not_allowed
+from suite.common.registry import invalid_choice
 from suite.common.relative_path import relative_path
 from suite.launch.known import title_of
 from suite.results.columns import Result
@@ -96,7 +96,7 @@ def logs_side(
         existing = {clean(getattr(run, setting), 40) for run in runs} - {""}
         for value in values:
             if value not in existing:
-                raise not_allowed(f"{argument} {title}: --{setting}", value, existing)
+                raise invalid_choice(f"{argument} {title}: --{setting}", value, existing)
         if values:
             runs = [run for run in runs if getattr(run, setting) in values]
     if any(run.has_label(LabelKind.NULL_DEVICE) for run in runs):

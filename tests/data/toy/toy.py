@@ -17,9 +17,9 @@ from workloads.api import (
     Batch,
     Dataset,
     Defaults,
-    NonFiniteLossError,
-    Facts,
+    DatasetInfo,
     Hyperparameter,
+    NonFiniteLossError,
     Trainer,
     TrainStats,
     Workload,
@@ -116,7 +116,7 @@ class Toy(Workload):
     @classmethod
     def load_dataset_info(cls, settings):
         manifest = json.loads((Path(settings.data_dir) / "manifest.json").read_text())
-        return Facts(manifest["samples"], manifest["samples"], {}, "toy")
+        return DatasetInfo(manifest["samples"], manifest["samples"], {}, "toy")
 
     @property
     def samples_per_epoch(self):
@@ -134,10 +134,10 @@ class Toy(Workload):
     def open_data(self, place, seed):
         return ToyData(Path(self.settings.data_dir), self.settings.global_batch_size, place)
 
-    def measure(self, batch, outputs):
+    def eval_batch_metrics(self, batch, outputs):
         return {"error": np.abs(outputs["y"] - 3 * batch.arrays["x"])}
 
-    def score(self, results):
+    def compute_metrics(self, results):
         return {"fit": float(1 - results["error"].mean())}
 
     def log_keys(self):
@@ -200,10 +200,10 @@ class ToyTrainer(Trainer):
     def broadcast(self, value):
         return value
 
-    def state(self):
+    def state_dict(self):
         return {"slope": self.slope.copy()}
 
-    def load_state(self, state):
+    def load_state_dict(self, state):
         self.slope = state["slope"].copy()
 
     def close(self):

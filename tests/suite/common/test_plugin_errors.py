@@ -72,7 +72,7 @@ def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
             "ModuleNotFoundError: No module named 'nothing_of_that_name'",
         ),
         ('return Defaults("toy-demo"', 'return Defaultts("toy-demo"', "NameError"),
-        ('return Facts(manifest["samples"]', 'return Facts(manifest["sample"]', "KeyError: 'sample'"),
+        ('return DatasetInfo(manifest["samples"]', 'return DatasetInfo(manifest["sample"]', "KeyError: 'sample'"),
         ('"max_epochs": 5}', '"max_epochs": five}', "NameError: name 'five' is not defined"),
     ],
 )

@@ -15,7 +15,11 @@ from testing.fake_logs import demo_log, write
         ({"status": "target_missed", "reason": "after 10 steps"}, EndStatus.TARGET_MISSED, EndCode.TARGET_MISSED),
         ({"status": "oom", "reason": "process 0: out of memory"}, EndStatus.OOM, EndCode.OUT_OF_MEMORY),
         ({"status": "failed", "reason": "process 0: NonFiniteLossError: nan"}, EndStatus.FAILED, EndCode.DIVERGED),
-        ({"status": "failed", "reason": "process 3 on n-1: NonFiniteLossError: nan"}, EndStatus.FAILED, EndCode.DIVERGED),
+        (
+            {"status": "failed", "reason": "process 3 on n-1: NonFiniteLossError: nan"},
+            EndStatus.FAILED,
+            EndCode.DIVERGED,
+        ),
         ({"status": "rank_died", "reason": "killed; no space left in /"}, EndStatus.RANK_DIED, EndCode.DISK_FULL),
         ({"status": "hung", "reason": "no progress"}, EndStatus.HUNG, EndCode.ERROR),
         ({"status": "failed", "reason": "NonFiniteLossError: nan", "code": "error"}, EndStatus.FAILED, EndCode.ERROR),
@@ -43,7 +47,12 @@ def test_an_object_without_a_status_is_no_end():
     [
         ({}, EndStatus.SUCCESS, EndCode.NONE, True),
         ({"qualities": (0.1,)}, EndStatus.ABORTED, EndCode.NONE, True),
-        ({"reason": "NonFiniteLossError: the loss is nan", "status": "aborted"}, EndStatus.ABORTED, EndCode.DIVERGED, False),
+        (
+            {"reason": "NonFiniteLossError: the loss is nan", "status": "aborted"},
+            EndStatus.ABORTED,
+            EndCode.DIVERGED,
+            False,
+        ),
         ({"reason": "OSError: gone", "status": "aborted"}, EndStatus.ABORTED, EndCode.ERROR, False),
         ({"reason": "OSError: gone", "status": "success"}, EndStatus.SUCCESS, EndCode.ERROR, False),
     ],

@@ -32,7 +32,9 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workloa
     assert ["max pool" in text for text in stated] == ([False, True] if workload == "resnet50" else [])
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
-    assert f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
+    assert (
+        f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
+    )
     assert max(len(random_numbers), len(found)) <= 300  # a README's line
 
 

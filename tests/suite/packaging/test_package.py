@@ -33,7 +33,7 @@ from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
 from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
 from tests.workloads import rules_page
-from workloads.api import Facts, round_called
+from workloads.api import DatasetInfo, get_round
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
@@ -537,14 +537,16 @@ def recorded(folder, settings):
     names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
     identity = dict.fromkeys((*names, "framework_version", "sample_unit", "batch_unit"), "x")
     spec = RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1, 1, {}, ""), labels=(),
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=DatasetInfo(1, 1, {}, ""), labels=(),
         division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
         identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
         shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
-        write_log_header(log, spec, SimpleNamespace(metric_signatures=dict, round=round_called(settings.rules), **shares))
+        write_log_header(
+            log, spec, SimpleNamespace(metric_signatures=dict, round=get_round(settings.rules), **shares)
+        )
     return read(folder / "result_0.txt")
 
 

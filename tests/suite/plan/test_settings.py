@@ -14,7 +14,7 @@ from suite.plan.run_template import _labels
 from suite.plan.settings import resolve_settings
 from suite.plan.unsupported import UnsupportedError
 from tests.helpers import composed
-from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys
+from workloads.api import Defaults, DatasetInfo, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
 from workloads.ncf.settings import NCFOptions
 from workloads.ncf.workload import NCF
@@ -115,12 +115,12 @@ def test_what_does_not_go_together_is_refused_with_what_to_type(words):
 
 
 def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):
-    labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), Facts(1, 1, {}, "", ("a note",)))
+    labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), DatasetInfo(1, 1, {}, "", ("a note",)))
     assert [label.text for label in labels] == ["demo", "cpu", "async", "straggler 50 ms", "a note"]
-    assert [label.text for label in _labels(zoo_settings(), Facts(1, 1, {}, ""))[0]] == ["demo", "cpu"]
+    assert [label.text for label in _labels(zoo_settings(), DatasetInfo(1, 1, {}, ""))[0]] == ["demo", "cpu"]
     both = zoo_settings("gpus=2", "oversubscribe=true")
     monkeypatch.setattr(devices, "cpu_cores", lambda: (3,))
-    labels, cores = _labels(both, Facts(1, 1, {}, ""))
+    labels, cores = _labels(both, DatasetInfo(1, 1, {}, ""))
     assert ([label.text for label in labels], cores) == (["demo", "cpu", "oversubscribed"], (3,))
 
 

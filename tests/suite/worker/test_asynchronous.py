@@ -15,7 +15,7 @@ from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
 from tests.suite.worker.test_loop import make_run
-from workloads.api import Batch, ParameterServerClient, TrainStats, record_update, metadata_size
+from workloads.api import Batch, ParameterServerClient, TrainStats, metadata_size, record_update
 
 SECONDS = 60.0
 """After which a test that waits has failed."""

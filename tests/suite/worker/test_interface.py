@@ -84,7 +84,7 @@ def test_epochs_ask_once_for_each():
 
 
 class TwoMetrics(toy.Toy):
-    def score(self, results):
+    def compute_metrics(self, results):
         error = float(results["error"].mean())
         return {"fit": 1 - error, "close": 1 - error / 2, "loss": error}
 
@@ -115,7 +115,7 @@ def test_a_missed_run_names_each_metric_with_its_target_and_is_no_error(tmp_path
 
 
 class OtherMetric(toy.Toy):
-    def score(self, results):
+    def compute_metrics(self, results):
         return {"close": 1.0}
 
 
@@ -192,7 +192,7 @@ class Threads(toy.Toy):
 
     measure_threads = 3
 
-    def measure(self, batch, outputs):
+    def eval_batch_metrics(self, batch, outputs):
         number = int(batch.arrays["x"][0])
         time.sleep(0.02 * (6 - number))
         return {"number": np.array([number]), "thread": np.array([threading.get_ident()])}

@@ -16,7 +16,7 @@ from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
-from workloads.api import NonFiniteLossError, Facts, Settings
+from workloads.api import DatasetInfo, NonFiniteLossError, Settings
 from workloads.api.deviations import deviation_of_text
 
 DEMO = deviation_of_text("profile demo, not reference")
@@ -37,7 +37,7 @@ def make_run(folder, **changes):
     identity |= {"submission_status": "research", "submission_platform": "p", "system": "s", "device_name": "d"}
     identity |= {"framework_version": "1"}
     return RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1000, 1000, {}, "toy"),
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=DatasetInfo(1000, 1000, {}, "toy"),
         labels=(Label(LabelKind.DEMO),), division="open", deviations=(DEMO,), cores=(0,),
         cache_cleared=True, watchdog_seconds=300.0,
         setup_watchdog_seconds=1200.0, identity=identity, environment={}, versions={"suite": "0"}, git={}, hardware={},
@@ -176,7 +176,10 @@ def test_a_process_without_scores_misses_the_target_too(tmp_path):
 
 @pytest.mark.parametrize(
     ("misbehaves", "error", "said", "last"),
-    [("setup", RuntimeError, "setup went wrong", "init_start"), ("diverge", NonFiniteLossError, "the loss is nan", "run_stop")],
+    [
+        ("setup", RuntimeError, "setup went wrong", "init_start"),
+        ("diverge", NonFiniteLossError, "the loss is nan", "run_stop"),
+    ],
 )
 def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves, error, said, last):
     with pytest.raises(error, match=said):

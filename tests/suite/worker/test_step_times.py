@@ -26,7 +26,7 @@ class Slow(toy.ToyTrainer):
 class Marking(toy.ToyTrainer):
     """A device that times its steps itself."""
 
-    def marked(self, steps, seconds):
+    def time_steps(self, steps, seconds):
         for item in steps:
             yield item
             seconds.append(0.25)
@@ -83,7 +83,7 @@ def test_statistics_are_those_of_numpy(count):
 
 def test_waiting_for_data_is_not_in_a_step():
     class Trainer:
-        def marked(self, steps, seconds):
+        def time_steps(self, steps, seconds):
             return None
 
     def late():

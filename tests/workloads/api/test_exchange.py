@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from workloads.api import ParameterServerClient, record_update, metadata_size
+from workloads.api import ParameterServerClient, metadata_size, record_update
 
 
 class Server:

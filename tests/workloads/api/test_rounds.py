@@ -53,7 +53,7 @@ def planned(flags, workload, *words):
 def test_a_round_of_ones_own_is_one_file(own):
     settings = planned(own(OWN), "resnet50", "profile=synthetic")
     assert (settings.rules, settings.targets) == ("v4", {"top1": 0.761})
-    found = ResNet50.round_named("v4")
+    found = ResNet50.get_round("v4")
     assert (found.clock, found.first_epoch, found.ruleset, found.dataset) == ("v0.5", 0, "4.0.0", "imagenet")
     assert settings.round == json.loads(json.dumps(found.figures))
     (rate,) = [row for row in found.rows if row.names == ("learning_rate",)]
@@ -103,9 +103,9 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_row(own, tmp_path, old, ne
     assert old in OWN
     own(OWN.replace(old, new))
     with pytest.raises(ValueError, match=rf"^{tmp_path}/rounds/v4\.yaml: {said}") as refusal:
-        ResNet50.round_named("v4")
+        ResNet50.get_round("v4")
     assert "\n" not in str(refusal.value)
-    assert ResNet50.round_named("v0.7").first_epoch == 1  # is not in the way of others
+    assert ResNet50.get_round("v0.7").first_epoch == 1  # is not in the way of others
 
 
 def test_a_file_does_not_replace_a_shipped_round(own):
@@ -138,7 +138,7 @@ def test_help_reads_no_round_and_two_plans_read_each_once():
         "from suite.config.compose import compose\n"
         "compose(['--help']); assert read == [], read\n"
         "from suite.common import registry\n"
-        "for name in ('ncf', 'ncf', 'ssd'): registry.load_workload(name).round_named('v0.5')\n"
+        "for name in ('ncf', 'ncf', 'ssd'): registry.load_workload(name).get_round('v0.5')\n"
         "assert read == ['v0.5', 'rows'], read\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -3,7 +3,7 @@
 import pytest
 
 from suite.common import registry
-from workloads.api import Settings, round_called
+from workloads.api import Settings, get_round
 from workloads.api.rules import Rule, allowed, deviations
 
 MODEL = {"width": 64, "depth": 2, "sides": (1, 2)}
@@ -131,7 +131,7 @@ def test_a_profile_that_there_is_not_is_refused_with_those_that_there_are(name):
 
 def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
     found = registry.load_workload("zoo").rounds()
-    assert found == {name: round_called(name) for name in ("v0.5", "v0.7")}
+    assert found == {name: get_round(name) for name in ("v0.5", "v0.7")}
     assert all((one.targets, one.dataset, one.rows) == ({}, "", ()) for one in found.values())
     settings = Settings(workload="zoo", rules="v0.5")
     assert texts(registry.load_workload("zoo").deviations(settings)) == ["rules v0.5, whose round has no zoo"]

@@ -8,7 +8,7 @@ import pytest
 from suite.common import conf, registry
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed
-from workloads.api import hyperparameter_fields, option_keys, sets, default_values
+from workloads.api import default_values, hyperparameter_fields, option_keys, sets
 
 SHIPPED = [
     (workload, name)

@@ -69,12 +69,12 @@ def test_the_two_kinds_of_momentum_part_by_nine_percent_over_a_warm_up():
 def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(name):
     """NVIDIA's form: v ← m · rate / last rate · v + rate · ratio · (g + d·w), w ← w - v (common/fit.py of v0.6 and v0.7)."""
     settings = OptimizerSettings(name, momentum=0.9, trust_coefficient=0.02)
-    rule, draws = ParameterRule(0.05, adapt=name == "lars"), np.random.default_rng(3)
+    rule, draws = ParameterRule(0.05, lars_adapt=name == "lars"), np.random.default_rng(3)
     weight, velocity, theirs, buffer, last = W, np.zeros(2), W, np.zeros(2), None
     for rate in (0.1, 0.4, 0.02, 0.02, 1.0, 0.3):
         gradient = draws.normal(size=2)
         weight, velocity = with_momentum(settings, weight, velocity, gradient, rate, rule)
-        ratio = trust_ratio(theirs, gradient, 0.02, 0.05) if rule.adapt else 1.0
+        ratio = trust_ratio(theirs, gradient, 0.02, 0.05) if rule.lars_adapt else 1.0
         buffer = 0.9 * rate / (last or rate) * buffer + rate * ratio * (gradient + 0.05 * theirs)
         theirs, last = theirs - buffer, rate
         np.testing.assert_allclose(weight, theirs, rtol=1e-12)

@@ -9,8 +9,8 @@ from workloads.common.schedules import (
     exponential_warm_up,
     polynomial_decay,
     step_decay,
-    warmup,
     warm_up_from,
+    warmup,
 )
 
 

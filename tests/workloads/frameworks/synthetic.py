@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from workloads.api import Batch, Facts, OptimizerSettings, Settings, Workload
+from workloads.api import Batch, DatasetInfo, OptimizerSettings, Settings, Workload
 
 STEPS = 10
 
@@ -31,7 +31,7 @@ class Synthetic(Workload):
             workload="synthetic", devices=replicas, global_batch_size=replicas * samples, precision="fp32", nodes=1,
             cores_per_device=1, device="cpu", mode=mode, options={"compile": compile},
         )  # fmt: skip
-        super().__init__(settings, Facts(100, 100, {}, "synthetic"))
+        super().__init__(settings, DatasetInfo(100, 100, {}, "synthetic"))
         self.updates = updates
 
     def optimizer(self):

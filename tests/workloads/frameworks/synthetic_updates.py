@@ -34,9 +34,9 @@ OPTIMIZERS = {
     "rmsprop": OptimizerSettings("rmsprop", rho=0.875, epsilon=1e-3),
 }
 RULES = {
-    "a.weight": ParameterRule(0.05, adapt=True),
+    "a.weight": ParameterRule(0.05, lars_adapt=True),
     "a.bias": ParameterRule(lr_multiplier=2.0),
-    "b.weight": ParameterRule(0.05, adapt=True, lr_multiplier=0.5),
+    "b.weight": ParameterRule(0.05, lars_adapt=True, lr_multiplier=0.5),
     "b.bias": ParameterRule(0.01),
 }
 FROZEN = {"b.weight": ParameterRule(frozen=True), "still.weight": ParameterRule(frozen=True)}

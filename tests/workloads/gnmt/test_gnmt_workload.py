@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from testing import synthetic
-from workloads.api import Facts, LossScaling
+from workloads.api import DatasetInfo, LossScaling
 from workloads.gnmt.settings import REFERENCE_MODEL
 from workloads.gnmt.workload import GNMT
 
 SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest": 148, "pairs": 3_969_024}
 """Of WMT16."""
-WMT = Facts(3_969_024, 3_003, SIZES, "published")
+WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 
 
 def made(set_name, rules="v0.7", facts=WMT, **changes):

@@ -5,7 +5,7 @@ from tests.workloads.maskrcnn.test_maskrcnn_workload import COCO, demo, made
 from workloads.maskrcnn.settings import REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
-TARGETS = MaskRCNN.round_named("v0.7").targets
+TARGETS = MaskRCNN.get_round("v0.7").targets
 
 SETS = MaskRCNN.named_sets()
 

@@ -37,7 +37,7 @@ def index(prepared):
 
 
 def perfect(prepared, index):
-    """Every object that is no crowd, as `measure` would give it."""
+    """Every object that is no crowd, as `eval_batch_metrics` would give it."""
     truth = average_precision.read_ground_truth(prepared / "val_ground_truth.json")
     encoded = masks_of(prepared, truth)
     row = {int(image): number for number, image in enumerate(index.label)}
@@ -104,7 +104,7 @@ def test_the_faster_evaluator_is_identical(prepared, index, seed):
     pytest.importorskip("faster_coco_eval")
     rng = np.random.default_rng(seed)
     predicted = outputs(rng, index, 12)
-    found = merge(results.measure(*one) for one in predicted)
+    found = merge(results.eval_batch_metrics(*one) for one in predicted)
     slow, fast = (results.score(found, prepared, 40, evaluator) for evaluator in average_precision.EVALUATORS)
     assert slow == fast
     assert 0.01 < slow["SEGM"] != slow["BBOX"] > 0.01
@@ -139,7 +139,7 @@ def outputs(rng, index, slots, scale=2.0):
 
 def test_measure_gives_the_images_own_pixels_and_drops_padding(index):
     batch, found = next(outputs(np.random.default_rng(1), index, 6))
-    got = results.measure(batch, found)
+    got = results.eval_batch_metrics(batch, found)
     assert got["seen"].tolist() == [0, 1, 2]
     slots, rows = np.nonzero((found["label"] > 0) & batch.arrays["valid"][:, None])
     assert got["number"].tolist() == batch.arrays["number"][slots].tolist()
@@ -159,7 +159,7 @@ def test_measure_gives_the_images_own_pixels_and_drops_padding(index):
 
 def test_a_batch_without_detections(index):
     batch, found = next(outputs(np.random.default_rng(1), index, 6))
-    got = results.measure(batch, {**found, "label": np.zeros_like(found["label"])})
+    got = results.eval_batch_metrics(batch, {**found, "label": np.zeros_like(found["label"])})
     assert got["seen"].tolist() == [0, 1, 2]
     assert {name: len(value) for name, value in got.items() if name != "seen"} == dict.fromkeys(list(got)[1:], 0)
     assert got["box"].shape == (0, 4)

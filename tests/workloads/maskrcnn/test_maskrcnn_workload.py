@@ -9,15 +9,15 @@ import pytest
 
 from suite.compliance.check import check_file
 from testing import synthetic
-from workloads.api import Facts, LossScaling, ParameterRule
+from workloads.api import DatasetInfo, LossScaling, ParameterRule
 from workloads.common.images.workload import GREY
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
-TARGETS = MaskRCNN.round_named("v0.7").targets
+TARGETS = MaskRCNN.get_round("v0.7").targets
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
-COCO = Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
+COCO = DatasetInfo(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
 
 
 def made(set_name, facts=COCO, rules="v0.7", **changes):
@@ -27,7 +27,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 
 
 def demo():
-    facts = Facts(2000, 300, {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835}, "synthetic")
+    facts = DatasetInfo(2000, 300, {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835}, "synthetic")
     return made("demo", facts, profile="demo", model=DEMO_MODEL, dataset="coco-demo", targets=DEMO_TARGETS)
 
 

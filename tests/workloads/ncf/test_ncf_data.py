@@ -9,7 +9,7 @@ import pytest
 
 from testing import synthetic_ncf as synthetic
 from workloads.ncf.data import NCFData, evaluation_users_per_batch
-from workloads.ncf.facts import published_facts, load_dataset_info
+from workloads.ncf.facts import load_dataset_info, published_facts
 from workloads.ncf.sampling import Positives
 from workloads.ncf.sharding import SyntheticNCFData
 
@@ -35,7 +35,7 @@ def samples(batches) -> Counter:
     for batch in batches:
         arrays = batch.arrays
         real = arrays["weight"] > 0
-        assert real.sum() == batch.weight
+        assert real.sum() == batch.weight_sum
         assert not any(arrays[name][~real].any() for name in ("user", "item", "label"))
         found.update(zip(*(arrays[name][real].tolist() for name in ("user", "item", "label")), strict=True))
     return found
@@ -58,8 +58,10 @@ def test_replicas_share_the_same_samples(folder, replicas, per_process):
         assert len(batches) == replicas
         assert len({len(batch.arrays["user"]) for batch in batches}) == 1
         assert len(batches[0].arrays["user"]) == -(-expected.global_samples // replicas)
-        assert {(b.global_weight_sum, b.global_samples) for b in batches} == {(expected.weight, expected.global_samples)}
-        assert sum(batch.weight for batch in batches) == expected.weight
+        assert {(b.global_weight_sum, b.global_samples) for b in batches} == {
+            (expected.weight, expected.global_samples)
+        }
+        assert sum(batch.weight_sum for batch in batches) == expected.weight
         assert samples(batches) == samples([expected])
         order = np.concatenate([b.arrays["user"][: int(b.weight)] for b in batches])
         assert (order == expected.arrays["user"]).all()
@@ -117,7 +119,7 @@ def test_a_last_batch_smaller_than_the_number_of_replicas(tmp_path):
     total = open_data(tmp_path).samples_per_epoch
     parts = [open_data(tmp_path, *place, batch=total - 2) for place in places(5, 1)]
     batches = [next(iter(part.train(1, 2)))[0] for part in parts]
-    assert [batch.weight for batch in batches] == [1, 1, 0, 0, 0]
+    assert [batch.weight_sum for batch in batches] == [1, 1, 0, 0, 0]
     assert all(len(batch.arrays["user"]) == 1 and batch.global_weight_sum == 2 for batch in batches)
 
 
@@ -165,11 +167,11 @@ def test_evaluation_covers_every_user_once(folder, candidates, replicas, per_pro
             assert len(step) == len(place[1])
             assert {batch.global_samples for batch in step} == {int(step[0].global_weight_sum)}
             if per_process == replicas:
-                assert step[0].global_weight_sum == sum(batch.weight for batch in step)
+                assert step[0].global_weight_sum == sum(batch.weight_sum for batch in step)
             for replica, batch in zip(place[1], step, strict=True):
                 valid, users, items = (batch.arrays[name] for name in ("valid", "user", "item"))
                 assert items.shape == (len(valid), 1000) == (min(64, -(-USERS // replicas)), 1000)
-                assert batch.weight == valid.sum()
+                assert batch.weight_sum == valid.sum()
                 users, items = users[valid], items[valid]
                 assert (users % replicas == replica).all()
                 assert (items[:, 0] == test[users]).all()
@@ -205,7 +207,7 @@ def test_more_replicas_than_users(tmp_path):
     facts = type(facts)(2, 2, {"users": 2, "items": ITEMS}, "tiny")
     data = NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(3), 3), 0)
     ((first, second, third),) = list(data.evaluation())
-    assert [batch.weight for batch in (first, second, third)] == [1, 1, 0]
+    assert [batch.weight_sum for batch in (first, second, third)] == [1, 1, 0]
     assert third.arrays["item"].shape == (1, 1000)
     assert not third.arrays["valid"].any()
 

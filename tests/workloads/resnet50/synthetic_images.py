@@ -8,7 +8,7 @@ import simplejpeg
 
 from testing import synthetic
 from testing.synthetic import place
-from workloads.api import Facts, Settings
+from workloads.api import DatasetInfo, Settings
 from workloads.common.images.counts import IMAGENET
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50.dataset import ImageFolders
@@ -51,7 +51,7 @@ def write(root: Path, train: int = 60, val: int = 23) -> Path:
     return root
 
 
-def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Facts]:
+def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, DatasetInfo]:
     """Images and their index: (folder of the index, facts)."""
     destination = folder / "prepared"
     Folders().prepare(write(folder / "images", train, val), destination)

@@ -9,7 +9,7 @@ import simplejpeg
 
 from tests.helpers import wait_until
 from tests.workloads.resnet50 import synthetic_images as synthetic
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 from workloads.common.images.jpeg import BadImage
@@ -47,7 +47,7 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
     assert batch.arrays["image"].shape == (12, 32, 32, 3)
     assert batch.arrays["image"].dtype == np.uint8
     assert batch.arrays["label"].dtype == np.int32
-    assert (batch.weight, batch.global_weight_sum, batch.global_samples) == (12.0, 12.0, 12)
+    assert (batch.weight_sum, batch.global_weight_sum, batch.global_samples) == (12.0, 12.0, 12)
     found = set()
     for slot, image in enumerate(batch.arrays["image"]):
         for number in range(60):
@@ -97,7 +97,7 @@ def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_o
         for (batch,) in data.evaluation():
             assert batch.arrays["image"].shape == (size, 32, 32, 3)
             valid += int(batch.arrays["valid"].sum())
-            assert batch.weight == batch.arrays["valid"].sum()
+            assert batch.weight_sum == batch.arrays["valid"].sum()
             assert not batch.arrays["image"][~batch.arrays["valid"]].any()
             seen += [image.tobytes() for image in batch.arrays["image"][batch.arrays["valid"]]]
         data.close()
@@ -184,7 +184,7 @@ def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
 
 
 def test_synthetic_batches_are_handed_out_without_a_copy():
-    facts = Facts(1000, 100, {"classes": 10}, "synthetic")
+    facts = DatasetInfo(1000, 100, {"classes": 10}, "synthetic")
     data = SyntheticImageData(synthetic.settings("", 8), facts, synthetic.place(0, range(2), 2), 1)
     steps = list(data.train(0, 8))
     assert all(batch.arrays["image"].shape == (4, 32, 32, 3) for step in steps for batch in step)

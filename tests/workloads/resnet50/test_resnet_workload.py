@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from testing import synthetic, synthetic_resnet
-from workloads.api import Batch, Facts, ParameterRule
+from workloads.api import Batch, DatasetInfo, ParameterRule
 from workloads.resnet50.settings import REFERENCE_MODEL
 from workloads.resnet50.workload import ResNet50
 
 SETS = ResNet50.named_sets()
 
-IMAGENET = Facts(1_281_167, 50_000, {"classes": 1000}, "published")
+IMAGENET = DatasetInfo(1_281_167, 50_000, {"classes": 1000}, "published")
 
 
 def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
@@ -99,17 +99,17 @@ def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1664 .* 3 devices .*; type batch=global:1665"):
         made("nvidia_v0.5_dgx1", devices=3)
     with pytest.raises(ValueError, match=r"1664 .*\(1000 images\); type batch=global:1000"):
-        made("nvidia_v0.5_dgx1", facts=Facts(1000, 10, {"classes": 10}, "small"))
+        made("nvidia_v0.5_dgx1", facts=DatasetInfo(1000, 10, {"classes": 10}, "small"))
 
 
 def test_padding_is_not_counted_and_every_image_is_once():
     workload = synthetic_resnet.workload("sgd", "pytorch")
     logits = np.eye(10, dtype=np.float32)[[1, 2, 3, 4]]
     arrays = {"label": np.array([1, 2, 0, 4], np.int32), "valid": np.array([True, True, True, False])}
-    assert workload.measure(Batch(arrays, 3, 3, 3), {"logits": logits})["correct"].tolist() == [True, True, False]
-    assert workload.score({"correct": np.arange(96) < 72}) == {"top1": 0.75}
+    assert workload.eval_batch_metrics(Batch(arrays, 3, 3, 3), {"logits": logits})["correct"].tolist() == [True, True, False]
+    assert workload.compute_metrics({"correct": np.arange(96) < 72}) == {"top1": 0.75}
     with pytest.raises(ValueError, match="saw 95 images of 96"):
-        workload.score({"correct": np.ones(95, bool)})
+        workload.compute_metrics({"correct": np.ones(95, bool)})
 
 
 def test_log_keys_of_both_optimizers():

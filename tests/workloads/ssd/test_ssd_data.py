@@ -9,7 +9,7 @@ from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import blank, copies, validation
 from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.common.images.counts import COCO2017
 from workloads.common.images.jpeg import BadImage, Reader
 from workloads.ssd import boxes, crops
@@ -32,7 +32,7 @@ def prepare(folder):
 
 def settings(folder, batch=6, devices=1, **options):
     facts = COCO2017.read(folder)
-    values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
+    values = {**made("demo", DatasetInfo(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
         "demo", facts, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
         global_batch_size=batch, hyperparameters=values, options={"data_threads": 2, **options},

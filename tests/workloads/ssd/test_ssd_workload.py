@@ -9,11 +9,11 @@ import pytest
 
 from suite.worker.evaluation import measured, merge
 from testing import synthetic
-from workloads.api import Batch, Facts, ParameterRule
+from workloads.api import Batch, DatasetInfo, ParameterRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
 
-COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
+COCO = DatasetInfo(117_266, 4_952, {"classes": 80}, "published")
 
 
 def made(set_name, facts=COCO, rules="v0.7", **changes):
@@ -24,7 +24,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 
 def demo():
     changes = {"profile": "demo", "model": DEMO_MODEL, "devices": 1, "dataset": "coco-demo"}
-    return made("demo", Facts(2000, 300, {"classes": 10}, "synthetic"), **changes)
+    return made("demo", DatasetInfo(2000, 300, {"classes": 10}, "synthetic"), **changes)
 
 
 def rates_of_the_reference(base, warmup, per_epoch, steps, decay_epochs=(40, 50)):
@@ -170,7 +170,7 @@ def test_measure_gives_pixels_and_drops_padding():
         "number": np.array([7, 8, 0]), "width": np.array([200, 100, 1]), "height": np.array([100, 50, 1]),
         "valid": np.array([True, True, False]),
     }  # fmt: skip
-    found = workload.measure(Batch(arrays, 2, 2, 2), {"logits": logits, "offsets": np.zeros((3, 4, 1488), np.float32)})
+    found = workload.eval_batch_metrics(Batch(arrays, 2, 2, 2), {"logits": logits, "offsets": np.zeros((3, 4, 1488), np.float32)})
     assert found["seen"].tolist() == [7, 8]
     assert found["number"].tolist() == [7]
     assert found["label"].tolist() == [4]

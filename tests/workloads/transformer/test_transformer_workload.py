@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from testing import synthetic, synthetic_transformer
-from workloads.api import Facts, LossScaling
+from workloads.api import DatasetInfo, LossScaling
 from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.workload import Transformer
 
 SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 4_590_101, "end": 1}
 """Of WMT17."""
-WMT = Facts(4_590_101, 3_003, SIZES, "published")
+WMT = DatasetInfo(4_590_101, 3_003, SIZES, "published")
 
 
 def made(set_name, rules="v0.7", facts=WMT, **changes):

@@ -5,7 +5,7 @@ from unittest import mock
 import numpy as np
 
 from testing import synthetic
-from workloads.api import Batch, Facts
+from workloads.api import Batch, DatasetInfo
 from workloads.common import dropout
 from workloads.common.networks import layer_lists, residual
 from workloads.common.networks.layer_lists import Builder
@@ -115,7 +115,7 @@ def _workload(model: str, framework: str, image_size: int, chosen: str, **change
         hyperparameters=synthetic.hyperparameters(Zoo.named_sets()[chosen], learning_rate=rate(model)),
         options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},
     )  # fmt: skip
-    return Zoo(settings, Facts(64, 16, {"classes": classes}, "synthetic"))
+    return Zoo(settings, DatasetInfo(64, 16, {"classes": classes}, "synthetic"))
 
 
 def small(model: str, image_size: int) -> layer_lists.Network:

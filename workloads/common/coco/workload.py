@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.api import Array, Arrays, Facts, Json, Settings, hyperparameter, option
+from workloads.api import Array, Arrays, DatasetInfo, Json, Settings, hyperparameter, option
 from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import GROUND_TRUTH
@@ -48,7 +48,7 @@ class DetectionWorkload(ImageWorkload):
     runs_required = 5
     options: DetectionOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         self.model: Mapping[str, Json] = {**settings.model, "classes": facts.sizes["classes"]}
         """`settings.model` with the classes of the data."""
@@ -61,7 +61,7 @@ class DetectionWorkload(ImageWorkload):
 
     @classmethod
     @abstractmethod
-    def counts(cls, settings: Settings) -> Facts:
+    def counts(cls, settings: Settings) -> DatasetInfo:
         """Those of the prepared data; COCO's published ones under profile=synthetic."""
 
     @classmethod
@@ -69,7 +69,7 @@ class DetectionWorkload(ImageWorkload):
         return backbones.resolve(settings, *cls.backbone(settings.model))
 
     @classmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """`counts`; another backbone than the published one is a note."""
         of_data, (published, *_) = cls.counts(settings), cls.backbone(settings.model)
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, published)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.api import Facts, Json, Settings
+from workloads.api import DatasetInfo, Json, Settings
 from workloads.common import manifest as manifests
 from workloads.common.data.downloads import prepared
 from workloads.common.data.published import COUNTS
@@ -26,7 +26,7 @@ class ImageFacts:
     other_counts: tuple[str, ...] = ()
     """Counts that a prepared one must have beside these."""
 
-    def for_settings(self, settings: Settings) -> Facts:
+    def for_settings(self, settings: Settings) -> DatasetInfo:
         """Counts of the prepared data set, or under profile=synthetic the published ones.
 
         Raises ValueError that says what to type, also for a batch size that the devices cannot share.
@@ -35,14 +35,14 @@ class ImageFacts:
         check_batch(settings, facts)
         return facts
 
-    def read(self, folder: Path) -> Facts:
+    def read(self, folder: Path) -> DatasetInfo:
         """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
         manifest = prepared(folder, self.name)
         try:
             counts = {name: int(manifest.counts[name]) for name in ("train", "val", "classes", *self.other_counts)}
         except (KeyError, TypeError, ValueError):
             raise ValueError(f"{folder / manifests.NAME} is not of {self.kind} data set ({manifest.dataset})") from None
-        return Facts(
+        return DatasetInfo(
             train_samples=counts["train"],
             evaluation_samples=counts["val"],
             sizes={"classes": counts["classes"]},
@@ -50,10 +50,10 @@ class ImageFacts:
             notes=manifests.notes(manifest),
         )
 
-    def published_facts(self) -> Facts:
+    def published_facts(self) -> DatasetInfo:
         """The published counts, for runs on synthetic batches."""
         counts = COUNTS[self.name]
-        return Facts(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
+        return DatasetInfo(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
 
 
 IMAGENET = ImageFacts("an image", "imagenet")
@@ -62,7 +62,7 @@ COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
 """COCO 2017, or data in its layout."""
 
 
-def check_batch(settings: Settings, facts: Facts) -> None:
+def check_batch(settings: Settings, facts: DatasetInfo) -> None:
     """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data.
 
     Raises ValueError that says what to type.

@@ -139,10 +139,10 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         """The command that prepares this data set."""
         return f"suite data prepare {f'{self.kind} --name {self.name}' if self.kind else self.name} --from FOLDER"
 
-    def called(self, name: str) -> ImageDataset[Content]:
+    def with_name(self, name: str) -> ImageDataset[Content]:
         """See `workloads.api.Dataset`."""
         if not self.kind:
-            super().called(name)
+            super().with_name(name)
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"--name {name}: letters, digits, `-`, `_` and `.` make a name; type for example --name my-{self.kind}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.common.arrays import Int64s
 from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex
@@ -45,11 +45,11 @@ def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int6
 
 
 def count_name(shape: Shape) -> str:
-    """Under which `Facts.sizes` has the number of training images in batches of a shape."""
+    """Under which `DatasetInfo.sizes` has the number of training images in batches of a shape."""
     return f"train_{shape[0]}x{shape[1]}"
 
 
-def with_group_counts(facts: Facts, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> Facts:
+def with_group_counts(facts: DatasetInfo, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> DatasetInfo:
     """The facts with the number of training images in the group of each shape."""
     counts = {count_name(group.shape): group.count for group in groups}
     return replace(facts, sizes={**facts.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts})

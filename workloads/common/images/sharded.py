@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Settings, WorkerContext, build_options, num_steps
+from workloads.api import Array, Batch, DatasetInfo, Settings, WorkerContext, build_options, num_steps
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Int64s, UInt8s
 from workloads.common.cores import own_cores
@@ -83,7 +83,7 @@ def reduction(box: Box, shape: Shape) -> int:
 
 
 class ImageData(ABC):
-    """`workloads.api.Data` over a prepared image data set. Subclasses say what is drawn for images and made of them.
+    """`workloads.api.DataPipeline` over a prepared image data set. Subclasses say what is drawn for images and made of them.
 
     A batch stays as it is for as long as anything refers to its arrays or to views of them.
 
@@ -93,7 +93,7 @@ class ImageData(ABC):
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
     """The workload's, for its own defaults."""
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.facts, self.worker, self.seed = facts, worker, seed
         self.shapes = image_shapes(settings.model)
         options = build_options(self.OPTIONS, settings)

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from workloads.api import Array, Batch, Facts, Settings, WorkerContext
+from workloads.api import Array, Batch, DatasetInfo, Settings, WorkerContext
 from workloads.common.images.counts import image_shapes
 from workloads.common.randomness import bits, stream
 
 
 class SyntheticData(ABC):
-    """`workloads.api.Data` of a few batches, made once and handed out in turn, never copied. Subclasses give targets.
+    """`workloads.api.DataPipeline` of a few batches, made once and handed out in turn, never copied. Subclasses give targets.
 
     The batches take the model's shapes in turn, the replicas of a step the same one.
     """
@@ -25,7 +25,7 @@ class SyntheticData(ABC):
     STREAM: ClassVar[str]
     """Label of the random numbers."""
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.settings, self.facts, self.worker = settings, facts, worker
         total = settings.global_batch_size
         count, self.shapes = total // worker.num_replicas, image_shapes(settings.model)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option
+from workloads.api import ArraySpec, Batch, DatasetInfo, Settings, Workload, option
 from workloads.common.cores import DataThreadsOptions
 from workloads.common.images import counts
 
@@ -51,7 +51,7 @@ class ImageWorkload(Workload):
     }
     options: ImageOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         counts.check_batch(settings, facts)
 

@@ -139,7 +139,7 @@ def plan(lengths: UInt16s, batching: Batching, seed: int, epoch: int) -> BatchPl
 
 
 class TranslationData:
-    """`workloads.api.Data` over the pairs of a prepared or synthetic corpus."""
+    """`workloads.api.DataPipeline` over the pairs of a prepared or synthetic corpus."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class TextDataset(manifests.Prepared):
         """Process, encode and check; see `workloads.api.Dataset`."""
         if not source.is_dir():
             raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
-        if "merges" in self.takes and self.merges < 1:
+        if "merges" in self.prepare_options and self.merges < 1:
             raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
         manifest = self.manifest(str(source), self.inputs(source))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Facts, Settings
+from workloads.api import DatasetInfo, Settings
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Int64s, UInt16s
 from workloads.common.data import downloads, published
@@ -32,7 +32,7 @@ class TextFacts:
     published: Mapping[str, int]
     """`train`, `dev`, `test` pairs, `vocabulary`, `dev_longest`, `test_longest`: the most subwords of a sentence."""
 
-    def for_settings(self, settings: Settings) -> Facts:
+    def for_settings(self, settings: Settings) -> DatasetInfo:
         """Counts of the prepared data set, or under profile=synthetic the published ones. Raises ValueError: what to type."""
         return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")
 
@@ -61,7 +61,7 @@ WMT17 = TextFacts(
 the longest sentence of newstest2013 is presumed."""
 
 
-def load_dataset_info(folder: Path) -> Facts:
+def load_dataset_info(folder: Path) -> DatasetInfo:
     """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
     manifest = downloads.prepared(folder, WMT16.name)
     try:
@@ -82,8 +82,8 @@ def load_dataset_info(folder: Path) -> Facts:
 
 def _facts(
     counts: Mapping[str, int], fingerprint: str, notes: tuple[str, ...] = (), arrays: Mapping[str, str] | None = None
-) -> Facts:
-    return Facts(
+) -> DatasetInfo:
+    return DatasetInfo(
         train_samples=counts["train"],
         evaluation_samples=counts["test"],
         sizes={name: count for name, count in counts.items() if name not in ("train", "test")},
@@ -93,7 +93,7 @@ def _facts(
     )
 
 
-def length_counts(facts: Facts, pairs: int) -> Int64s:
+def length_counts(facts: DatasetInfo, pairs: int) -> Int64s:
     """(2, L) as `prepared.length_counts` makes them of all `pairs`; of synthetic data from a formula."""
     if LENGTH_COUNTS in facts.arrays:
         return np.asarray(facts.array(LENGTH_COUNTS))

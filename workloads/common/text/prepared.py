@@ -7,7 +7,7 @@ For each split (`train`, `dev`, `test`) and each side (`source`, `target`), with
     train_length_counts.npy   (2, L) int64: `length_counts` of the training pairs
 
 `vocabulary.txt` has a subword a line, or subtokens in quotes (`subtokens.py`); `references.txt` the raw translations of the
-test set, a line each. The counts of lengths alone are known before the clock (`Facts.arrays`).
+test set, a line each. The counts of lengths alone are known before the clock (`DatasetInfo.arrays`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from workloads.api import (
     Arrays,
     ArraySpec,
     Batch,
-    Data,
-    Facts,
+    DataPipeline,
+    DatasetInfo,
     Json,
     OptimizerSettings,
     Settings,
@@ -92,7 +92,9 @@ class TranslationWorkload(Workload):
     runs_required = 10
     sample_unit = "sentence pairs"
     extra_throughput_units = ("tokens",)
-    length_dependent_log_keys = frozenset({"train_samples", "input_pairs_too_long", "input_pairs_left_out", "input_fill"})
+    length_dependent_log_keys = frozenset(
+        {"train_samples", "input_pairs_too_long", "input_pairs_left_out", "input_fill"}
+    )
     framing: ClassVar[Framing] = GNMT
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
@@ -103,7 +105,7 @@ class TranslationWorkload(Workload):
     """To which BLEU in points is rounded before it is compared with the target."""
     options: TranslationOptions
 
-    def __init__(self, settings: Settings, facts: Facts) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
         super().__init__(settings, facts)
         if not self.counts.steps:
             raise ValueError(
@@ -114,7 +116,7 @@ class TranslationWorkload(Workload):
     # -- before a run exists --------------------------------------------------------------------------------------
 
     @classmethod
-    def load_dataset_info(cls, settings: Settings) -> Facts:
+    def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Counts of the prepared data set, without training pairs that are too long; under profile=synthetic as published.
 
         `sizes["pairs"]` counts all that are prepared.
@@ -229,7 +231,7 @@ class TranslationWorkload(Workload):
             arrays, weight, weight, count, {"tokens": sum(int(a.size) for a in arrays.values() if a.ndim == 2)}
         )
 
-    def open_data(self, worker: WorkerContext, seed: int) -> Data:
+    def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Map the arrays; a synthetic corpus is drawn by hash."""
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         counts, synthetic = self.facts.sizes, self.settings.profile == "synthetic"
@@ -281,7 +283,7 @@ class TranslationWorkload(Workload):
         found = search(decoder, batch, self.beam, longest, live)
         return {"tokens": found.tokens, "token_count": found.counts}
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Of one evaluation batch; padding is dropped.
 
         To translate, `outputs` has `tokens` (B, T) and `token_count` (B,); else `loss` (B,): Σ -log p of a target's tokens.
@@ -297,7 +299,7 @@ class TranslationWorkload(Workload):
         said = tokens[np.arange(tokens.shape[1]) < counts[:, None]]
         return {**NOTHING, "number": arrays["number"][valid], "token_count": counts, "token": said}
 
-    def score(self, results: Arrays) -> dict[str, float]:
+    def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """BLEU of the test set, in points or as a fraction as the rules log it; the validation loss per token beside it.
 
         Raises ValueError unless every sentence was seen exactly once.

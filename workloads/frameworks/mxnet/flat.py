@@ -70,4 +70,4 @@ class FlatLayout:
 
 def _group(rule: ParameterRule) -> tuple[bool, float, float]:
     """Equal for parameters of one rule, and what their order in the vector goes by."""
-    return not rule.adapt, -rule.decay, -rule.lr_multiplier
+    return not rule.lars_adapt, -rule.decay, -rule.lr_multiplier

@@ -140,8 +140,8 @@ class ImageTrainer(ModelTrainer):
         statistics = views(self.replicas[0].statistics, self.model.statistics)
         return {**super().weights(), **{name: array.asnumpy() for name, array in statistics.items()}}
 
-    def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
+    def load_state_dict(self, state: Arrays) -> None:
+        super().load_state_dict(state)
         self._set_statistics([state[name] for name in self.model.statistics])
 
     def _set_statistics(self, values: Sequence[Array]) -> None:

@@ -11,9 +11,9 @@ from workloads.api import (
     Array,
     Arrays,
     Batch,
-    ParameterServerClient,
     GradientAllReduceInfo,
     ParameterRule,
+    ParameterServerClient,
     TrainStats,
     WorkerContext,
     Workload,
@@ -117,7 +117,7 @@ class ModelTrainer(MXNetTrainer):
         return ParameterServerClient(self.store, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
-    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+    def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
         """Be the scheduler or a server of a store."""
         serve()
 
@@ -231,10 +231,10 @@ class ModelTrainer(MXNetTrainer):
         with memory_errors():
             return {name: array.asnumpy() for name, array in self.replicas[0].parameters.items()}
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         with memory_errors():
-            return {**self.weights(), **self.optimizer.state()}
+            return {**self.weights(), **self.optimizer.state_dict()}
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         self.load_weights((name, state[name]) for name in self.replicas[0].parameters)
-        self.optimizer.load_state(state)
+        self.optimizer.load_state_dict(state)

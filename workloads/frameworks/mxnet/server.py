@@ -21,7 +21,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, OptimizerSettings, record_update, metadata_size
+from workloads.api import Array, Arrays, OptimizerSettings, metadata_size, record_update
 from workloads.frameworks.mxnet.flat import FlatLayout, total
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 

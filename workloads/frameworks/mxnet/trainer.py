@@ -113,7 +113,7 @@ class MXNetTrainer(Trainer):
                 running = following
             yield from map(_fetch, running)
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         with memory_errors():
             mx.nd.waitall()
 

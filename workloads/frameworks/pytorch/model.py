@@ -15,7 +15,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads.api import Array, Arrays, Batch, ParameterServerClient, GradientAllReduceInfo, TrainStats, WorkerContext, Workload
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    GradientAllReduceInfo,
+    ParameterServerClient,
+    TrainStats,
+    WorkerContext,
+    Workload,
+)
 from workloads.common.randomness import stream
 from workloads.frameworks.pytorch import server
 from workloads.frameworks.pytorch.copies import download
@@ -91,7 +100,7 @@ class ModelTrainer(PyTorchTrainer):
         return ParameterServerClient(channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
-    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+    def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
         server.serve(workload, address, workers)
 
     def build_optimizer(self) -> Optimizer:
@@ -272,17 +281,17 @@ class ModelTrainer(PyTorchTrainer):
     def weights(self) -> dict[str, Array]:
         return _copies(self.tensors())
 
-    def state(self) -> dict[str, Array]:
-        of_optimizer = self.optimizer.state() if self.optimizer is not None else {}
-        return {**self.weights(), **_copies({**of_optimizer, **self.scaler.state()})}
+    def state_dict(self) -> dict[str, Array]:
+        of_optimizer = self.optimizer.state_dict() if self.optimizer is not None else {}
+        return {**self.weights(), **_copies({**of_optimizer, **self.scaler.state_dict()})}
 
     @torch.no_grad()
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         for name, value in self.tensors().items():
             value.copy_(torch.from_numpy(state[name]))
         if self.optimizer is not None:
-            self.optimizer.load_state(state)
-        self.scaler.load_state(state)
+            self.optimizer.load_state_dict(state)
+        self.scaler.load_state_dict(state)
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Array]:

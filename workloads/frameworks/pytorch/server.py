@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from workloads.api import Array, Workload, record_update, metadata_size
+from workloads.api import Array, Workload, metadata_size, record_update
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.optimizers import build_optimizer
 from workloads.frameworks.pytorch.store import meeting

@@ -77,7 +77,7 @@ class PyTorchTrainer(Trainer):
         )
 
     @contextlib.contextmanager
-    def staged(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
+    def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
         """On CUDA in pinned memory, to which a thread copies one batch ahead: `upload` finds it there."""
         if self.device.type != "cuda":
             yield batches
@@ -85,11 +85,11 @@ class PyTorchTrainer(Trainer):
         with Prefetch(pinned(batches, self.device), depth=1) as ahead:
             yield ahead
 
-    def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
+    def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """On CUDA an event before and one after each step's work on the stream."""
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

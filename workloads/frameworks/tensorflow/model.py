@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, ParameterServerClient, GradientAllReduceInfo, WorkerContext, Workload
+from workloads.api import Array, Arrays, Batch, GradientAllReduceInfo, ParameterServerClient, WorkerContext, Workload
 from workloads.frameworks.tensorflow import server
 from workloads.frameworks.tensorflow.optimizers import LossScale, build_optimizer, clipped
 from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
@@ -112,7 +112,9 @@ class ModelTrainer(TensorFlowTrainer):
     def _exchange(self) -> ParameterServerClient:
         """The way to the server, which takes part from now on; process 0 gives it the weights."""
         worker = self.worker
-        self.channel = server.ParameterServerTransport(self.optimizer.parameters, self.workload, worker.server, worker.world_size)
+        self.channel = server.ParameterServerTransport(
+            self.optimizer.parameters, self.workload, worker.server, worker.world_size
+        )
         if worker.rank == 0:
             self.channel.begin()
         if self.strategy is not None:
@@ -120,7 +122,7 @@ class ModelTrainer(TensorFlowTrainer):
         return ParameterServerClient(self.channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
-    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+    def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
         """Be the server of `update=async`; never returns."""
         server.serve(address)
 
@@ -251,14 +253,14 @@ class ModelTrainer(TensorFlowTrainer):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
-        return self.model.state()
+        return self.model.state_dict()
 
-    def state(self) -> dict[str, Array]:
-        return {**self.weights(), **self.optimizer.state(), **self.loss_scale.state()}
+    def state_dict(self) -> dict[str, Array]:
+        return {**self.weights(), **self.optimizer.state_dict(), **self.loss_scale.state_dict()}
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         for part in (self.model, self.optimizer, self.loss_scale):
-            part.load_state(state)
+            part.load_state_dict(state)
 
 
 def _pieces(array: tf.Tensor, count: int) -> tf.Tensor:

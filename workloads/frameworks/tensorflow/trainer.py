@@ -121,7 +121,7 @@ class TensorFlowTrainer(Trainer):
 
         return self._run(step, steps)
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         if self.on_gpu:
             tf.test.experimental.sync_devices()
 

@@ -53,10 +53,10 @@ class Model:
         for name, value in weights:
             variables[name].assign(self.inside(name, value))
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """Copies of all variables, in canonical layout."""
         return {name: self.outside(name, variable.numpy()) for name, variable in self.variables.items()}
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         for name, variable in self.variables.items():
             variable.assign(self.inside(name, state[name]))

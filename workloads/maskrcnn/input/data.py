@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from workloads.api import Array, Facts, Json, Settings, WorkerContext
+from workloads.api import Array, DatasetInfo, Json, Settings, WorkerContext
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Float32s, Int32s, Int64s, UInt8s, rows_of
 from workloads.common.coco import masks, objects
@@ -60,7 +60,7 @@ class Filling:
 
 
 class SampleData(ImageData):
-    """`workloads.api.Data` over a prepared data set with masks.
+    """`workloads.api.DataPipeline` over a prepared data set with masks.
 
     Arrays of a training batch of B images padded to (H, W), coordinates in pixels of the resized images:
 
@@ -77,7 +77,7 @@ class SampleData(ImageData):
 
     OPTIONS = MaskRCNNOptions
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.model: Mapping[str, Json] = settings.model
         self.objects_most = facts.sizes["objects_per_image_most"]
         self.samples = int(settings.model["rpn_samples"])

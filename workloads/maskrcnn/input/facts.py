@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Facts, Json, Settings
+from workloads.api import DatasetInfo, Json, Settings
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Int64s
 from workloads.common.coco import masks, objects
@@ -27,7 +27,7 @@ BATCHES_LOOKED_AT = 2_000
 NO_MASKS = "prepared without masks: an earlier version prepared it; remove it and prepare the data again"
 
 
-def load_dataset_info(settings: Settings) -> Facts:
+def load_dataset_info(settings: Settings) -> DatasetInfo:
     """Counts from manifest and index of the prepared data; COCO's published ones under profile=synthetic.
 
     Sizes beside `classes`: `train_indexed` images in the index, `objects_per_image_most`, the images of each group of shapes,

@@ -10,7 +10,7 @@ NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), la
 
 class LinesTrainer(Trainer):
     def setup(self, weights, warmup=True):
-        self.load_state(dict(weights))
+        self.load_state_dict(dict(weights))
 
     def train(self, steps, first_step):
         return self.run(steps, lambda number: self.workload.learning_rate(first_step + number))
@@ -40,10 +40,10 @@ class LinesTrainer(Trainer):
     def broadcast(self, value):
         return value
 
-    def state(self):
+    def state_dict(self):
         return {"line": self.line.copy()}
 
-    def load_state(self, state):
+    def load_state_dict(self, state):
         self.line = state["line"].copy()
 
     def close(self):

@@ -9,7 +9,7 @@ from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 class LinesTrainer(PyTorchTrainer):
     def setup(self, weights, warmup=True):
         self.open_device()
-        self.load_state(dict(weights))
+        self.load_state_dict(dict(weights))
 
     def loss(self, batch):
         error = self.line[0] * self.to_device(batch.arrays["x"]) + self.line[1] - self.to_device(batch.arrays["y"])
@@ -26,8 +26,8 @@ class LinesTrainer(PyTorchTrainer):
         slope, offset = self.line.tolist()
         return ((batch, {"y": slope * batch.arrays["x"] + offset}) for (batch,) in batches)
 
-    def state(self):
+    def state_dict(self):
         return {"line": self.line.detach().cpu().numpy().copy()}
 
-    def load_state(self, state):
+    def load_state_dict(self, state):
         self.line = torch.tensor(state["line"], device=self.device, requires_grad=True)

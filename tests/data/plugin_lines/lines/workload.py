@@ -10,7 +10,7 @@ from workloads.api import (
     Batch,
     Dataset,
     Defaults,
-    Facts,
+    DatasetInfo,
     Hyperparameter,
     Workload,
     WorkloadOptions,
@@ -86,7 +86,7 @@ class Lines(Workload):
 
     @classmethod
     def load_dataset_info(cls, settings):
-        return Facts(POINTS, POINTS, {}, "lines-demo 1")
+        return DatasetInfo(POINTS, POINTS, {}, "lines-demo 1")
 
     def learning_rate(self, step):
         return self.options.learning_rate
@@ -100,10 +100,10 @@ class Lines(Workload):
     def open_data(self, place, seed):
         return Points(self.settings, place, seed)
 
-    def measure(self, batch, outputs):
+    def eval_batch_metrics(self, batch, outputs):
         return {"y": batch.arrays["y"], "error": outputs["y"] - batch.arrays["y"]}
 
-    def score(self, results):
+    def compute_metrics(self, results):
         return {"r_squared": float(1 - np.mean(results["error"] ** 2.0) / np.var(results["y"]))}
 
     def log_keys(self):

@@ -49,7 +49,9 @@ TIMES_MS = {INCEPTION_V3: (1.3, 16.7), 227e6: (3.1, 39.7), 643e6: (8.7, 112), 20
 @pytest.mark.parametrize("size", TIMES_MS)
 def test_rings_over_eight_devices(size):
     for rate, milliseconds in zip((130, 10), TIMES_MS[size], strict=True):
-        assert ring(rate).all_reduce(8, GradientAllReduceInfo(size)).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
+        assert ring(rate).all_reduce(8, GradientAllReduceInfo(size)).seconds * 1e3 == pytest.approx(
+            milliseconds, rel=0.02
+        )
 
 
 def test_table_1_of_the_nvlink_article():

@@ -12,7 +12,7 @@ import simplejpeg
 from testing.synthetic import place
 from tests.workloads.common.images import preparing
 from tests.workloads.resnet50.synthetic_images import picture, size
-from workloads.api import Data, Dataset, WorkerContext
+from workloads.api import DataPipeline, Dataset, WorkerContext
 from workloads.common.coco.dataset import CocoFolders
 
 CATEGORIES = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}, {"id": 13, "name": "stop sign"}]
@@ -31,7 +31,7 @@ def prepare(source: Path, destination: Path, recipe: type[Dataset] = Folders, **
     return preparing.prepare(recipe(), source, destination, **options)
 
 
-def copies(data: Data, first: int, stop: int) -> list[list[dict[str, np.ndarray]]]:
+def copies(data: DataPipeline, first: int, stop: int) -> list[list[dict[str, np.ndarray]]]:
     """Arrays of training batches: a list for each step, with those of each local replica."""
     return [
         [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
@@ -39,13 +39,13 @@ def copies(data: Data, first: int, stop: int) -> list[list[dict[str, np.ndarray]
     ]
 
 
-def validation(opened: Callable[[WorkerContext], Data]) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
+def validation(opened: Callable[[WorkerContext], DataPipeline]) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
     """Arrays, slot and own pixels of each validation image that three replicas of two processes see; padding is marked."""
     for process, replicas in ((0, range(2)), (1, range(2, 3))):
         data = opened(place(process, replicas, 3))
         for batch in itertools.chain.from_iterable(data.evaluation()):
             arrays = batch.arrays
-            assert batch.weight == arrays["valid"].sum()
+            assert batch.weight_sum == arrays["valid"].sum()
             assert not arrays["image"][~arrays["valid"]].any()
             for slot in np.flatnonzero(arrays["valid"]).tolist():
                 pixels = cv2.cvtColor(

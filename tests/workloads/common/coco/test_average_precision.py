@@ -86,11 +86,11 @@ def test_score_of_a_workloads_results(prepared, truth):
         "label": np.array([{1: 1, 13: 2, 90: 3}[int(category)] for category in found[:, 6]], np.int32),
         "score": found[:, 5].astype(np.float32),
     }
-    assert workload.score(results) == {"map": pytest.approx(1.0)}
+    assert workload.compute_metrics(results) == {"map": pytest.approx(1.0)}
     mixed = {**results, "label": results["label"] % 3 + 1}
-    assert workload.score(mixed)["map"] < 0.4
+    assert workload.compute_metrics(mixed)["map"] < 0.4
     with pytest.raises(ValueError, match="evaluation saw 37 images, 37 different ones, of 38"):
-        workload.score({**results, "seen": np.arange(37)})
+        workload.compute_metrics({**results, "seen": np.arange(37)})
 
 
 def test_a_ground_truth_that_is_none(tmp_path):

@@ -56,8 +56,10 @@ def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, fram
         everybody.append([batch for (batch,) in data.train(0, counts.steps)])
     for step in zip(*everybody, strict=True):
         assert len({batch.arrays["source"].shape for batch in step}) == 1
-        assert len({(batch.global_weight_sum, batch.global_samples, batch.global_counts["tokens"]) for batch in step}) == 1
-        assert sum(batch.weight for batch in step) == step[0].global_weight_sum
+        assert (
+            len({(batch.global_weight_sum, batch.global_samples, batch.global_counts["tokens"]) for batch in step}) == 1
+        )
+        assert sum(batch.weight_sum for batch in step) == step[0].global_weight_sum
         tokens = 0
         for batch in step:
             begin = 0 if framing.begin is None else 1
@@ -131,7 +133,7 @@ def test_processes_see_what_one_process_sees(demo_data, kind):
     steps = zip(alone.train(3, 9), *(part.train(3, 9) for part in parts), strict=True)
     for both, *single in steps:
         for batch, (other,) in zip(both, single, strict=True):
-            assert batch.weight == other.weight
+            assert batch.weight_sum == other.weight
             for name, array in batch.arrays.items():
                 np.testing.assert_array_equal(array, other.arrays[name])
     for data in (alone, *parts):
@@ -166,7 +168,7 @@ def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
             assert wanted in shapes
             seen[split] += arrays["number"][arrays["valid"]].tolist()
             lengths[split].append(arrays["source"].shape[1])
-            assert batch.weight == arrays["valid"].sum()
+            assert batch.weight_sum == arrays["valid"].sum()
     assert len(counts) == 1
     assert sorted(seen["test"]) == sorted(seen["dev"]) == list(range(200))
     of_first = lengths["test"][: len(lengths["test"]) // devices]

@@ -91,7 +91,9 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     WMT16EnDe().prepare(source, tmp_path / "same")
     same = manifests.read(tmp_path / "same")
     assert (same.matches_published, list(same.notes)) == (True, [])
-    assert facts.load_dataset_info(tmp_path / "same").notes[0].startswith("counts differ from the published wmt16-en-de: ")
+    assert (
+        facts.load_dataset_info(tmp_path / "same").notes[0].startswith("counts differ from the published wmt16-en-de: ")
+    )
 
 
 def test_long_pairs_are_dropped_and_counted(source, tmp_path):

@@ -34,7 +34,7 @@ def results_of(workload, folder, change=lambda number, ids: ids):
                 for row, ids in enumerate(said):
                     tokens[row, : len(ids)] = ids
                 outputs = {"tokens": tokens, "token_count": np.array([len(ids) for ids in said], np.int32)}
-            parts.append(workload.measure(batch, outputs))
+            parts.append(workload.eval_batch_metrics(batch, outputs))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -42,10 +42,10 @@ def results_of(workload, folder, change=lambda number, ids: ids):
 def test_scores(folder, devices):
     workload = make(folder, devices=devices, batch=36, evaluation_batch_size=17)
     results = results_of(workload, folder)
-    assert workload.score(results) == {"bleu": 1.0, "validation_loss": 2.0}
+    assert workload.compute_metrics(results) == {"bleu": 1.0, "validation_loss": 2.0}
     assert workload.translations(results) == prepared.read_references(folder, 200)
     half = results_of(workload, folder, lambda number, ids: ids if number % 2 else ids[::-1])
-    scores = workload.score(half)
+    scores = workload.compute_metrics(half)
     assert 0.3 < scores["bleu"] < 0.75
     one = make(folder)
     assert one.score(results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])) == scores
@@ -76,11 +76,11 @@ def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
     workload = make(folder)
     results = results_of(workload, folder)
     with pytest.raises(ValueError, match=r"saw 199 translations, 199 different ones, of 200"):
-        workload.score({**results, "number": results["number"][1:]})
+        workload.compute_metrics({**results, "number": results["number"][1:]})
     twice = results["loss_number"].copy()
     twice[0] = twice[1]
     with pytest.raises(ValueError, match=r"saw 200 validation losses, 199 different ones, of 200"):
-        workload.score({**results, "loss_number": twice})
+        workload.compute_metrics({**results, "loss_number": twice})
 
 
 def test_facts_and_steps_follow_the_longest_pair(folder):
@@ -116,7 +116,7 @@ def test_batches_have_the_shapes_that_are_announced(folder, kind):
             name: spec.shape for name, spec in specs.items()
         }
         assert (batch.arrays["source_length"] == batch.arrays["source"].shape[1]).all()
-        assert batch.weight == batch.global_weight_sum > 0
+        assert batch.weight_sum == batch.global_weight_sum > 0
 
 
 def test_synthetic_batches_need_no_data():

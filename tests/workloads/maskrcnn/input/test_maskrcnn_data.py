@@ -11,7 +11,7 @@ from tests.workloads.common.coco.synthetic_coco import blank, copies, prepare, v
 from tests.workloads.maskrcnn import synthetic_masks
 from tests.workloads.maskrcnn.input import rpn_plain
 from tests.workloads.resnet50.synthetic_images import place
-from workloads.api import Facts
+from workloads.api import DatasetInfo
 from workloads.common.coco import annotations as coco
 from workloads.common.images.jpeg import BadImage
 from workloads.common.images.resize import bounded_size
@@ -301,7 +301,7 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
 @pytest.mark.parametrize(("model", "most"), [(MODEL, 3), (REFERENCE_MODEL, 93)])
 def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
     chosen = common.settings("maskrcnn", devices=2, global_batch_size=4, dataset="", model={**model, "classes": 3})
-    facts = Facts(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
+    facts = DatasetInfo(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
     data = SyntheticSampleData(chosen, facts, place(0, range(2), 2), 1)
     real = {name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()}
     for number, step in enumerate(data.train(0, 4)):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Array, Facts, Settings, WorkerContext
+from workloads.api import Array, DatasetInfo, Settings, WorkerContext
 from workloads.common import manifest as manifests
 from workloads.common.arrays import UInt8s, mapped
 from workloads.common.images.index import ImageIndex
@@ -101,9 +101,9 @@ class ArrayDataset(manifests.Prepared):
 
 
 class ArrayData(ImageData):
-    """`workloads.api.Data` over arrays; batches are those of `labelled.ImageNetData`."""
+    """`workloads.api.DataPipeline` over arrays; batches are those of `labelled.ImageNetData`."""
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.pixels: dict[str, UInt8s] = {}
         super().__init__(settings, facts, worker, seed)
 

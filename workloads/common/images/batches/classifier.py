@@ -17,12 +17,12 @@ class ClassifierWorkload(ImageWorkload):
         """`label` (B,)."""
         return {"label": ArraySpec((count,), "int32")}
 
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+    def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Whether each image's best class is its own; padding is dropped. `logits` are (B, classes)."""
         correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
         return {"correct": correct[batch.arrays["valid"]]}
 
-    def score(self, results: Arrays) -> dict[str, float]:
+    def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Top-1 accuracy over every image once. Raises ValueError if the count is not the data set's."""
         correct = np.asarray(results["correct"], dtype=bool)
         if correct.size != self.facts.evaluation_samples:

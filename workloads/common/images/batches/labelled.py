@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workloads.api import Array, Facts, Settings, WorkerContext
+from workloads.api import Array, DatasetInfo, Settings, WorkerContext
 from workloads.common.arrays import Int64s, UInt8s
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.jpeg import Reader
@@ -18,13 +18,13 @@ from workloads.common.randomness import bits, integers
 
 
 class ImageNetData(ImageData):
-    """`workloads.api.Data` over a prepared image data set.
+    """`workloads.api.DataPipeline` over a prepared image data set.
 
     Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `label` int32 (B,), B the same in every step. Of an
     evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
     """
 
-    def __init__(self, settings: Settings, facts: Facts, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         super().__init__(settings, facts, worker, seed)
         self.resize_size = int(settings.model["resize_size"])
         self.area_minimum = float(settings.model["area_minimum"])

@@ -101,7 +101,7 @@ class Optimizer:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """Copies of the optimizer's arrays, float32, by the names `KIND.PARAMETER`."""
         found = {}
         for kind, vectors in self.slots.items():
@@ -110,7 +110,7 @@ class Optimizer:
                 found[f"{kind}.{name}"] = part / np.float32(self.factor(name)) + np.float32(0)  # no zero is negative
         return found
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         """Inverse of `state`."""
         self.reset()
         for kind, vectors in self.slots.items():
@@ -168,7 +168,7 @@ class Lars(Optimizer):
 
     def prepare(self) -> None:
         """Those with a trust ratio one by one, and their decays and rates as arrays."""
-        rules = {name: rule for name, rule in self.layout.rules.items() if rule.adapt and not rule.frozen}
+        rules = {name: rule for name, rule in self.layout.rules.items() if rule.lars_adapt and not rule.frozen}
         adapted = [name for name in self.layout.shapes if name in rules]
         self.adapted = [
             [tuple(views(vector, self.layout.shapes)[name] for vector in vectors) for name in adapted]
@@ -194,7 +194,7 @@ class Lars(Optimizer):
         """Update those of a context that have no trust ratio."""
         weights, gradients, buffers = self.vectors[number]
         for rule, part in self.stretches[number]:
-            if not rule.adapt:
+            if not rule.lars_adapt:
                 weight, gradient = weights[part], gradients[part]
                 mx.nd.sgd_mom_update(
                     weight, gradient, buffers[part], lr=self.inner_rate(rule, rate), wd=rule.decay,
@@ -281,12 +281,12 @@ class Adam(Optimizer):
                 if other != owner:
                     self.vectors[owner][0].copyto(vector[segment])
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """The moments, and `step` (1,)."""
-        return {**super().state(), "step": np.array([self.steps], np.float32)}
+        return {**super().state_dict(), "step": np.array([self.steps], np.float32)}
 
-    def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
+    def load_state_dict(self, state: Arrays) -> None:
+        super().load_state_dict(state)
         self.steps = int(state["step"][0])
 
     def reset(self) -> None:

@@ -45,17 +45,17 @@ class Optimizer(ABC):
         """One update at the scheduled learning rate, which may lie on the device; where `overflow` (float32, no axes, on the
         device) is 1, neither parameters nor state change."""
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The state itself, no copies, by the names `KIND.PARAMETER`."""
         return {f"{kind}.{name}": slot for kind, slots in self.slots.items() for name, slot in slots.items()}
 
     @torch.no_grad()
-    def load_state(self, state: Arrays) -> None:
-        for name, tensor in Optimizer.state(self).items():
+    def load_state_dict(self, state: Arrays) -> None:
+        for name, tensor in Optimizer.state_dict(self).items():
             tensor.copy_(torch.from_numpy(state[name]))
 
     def reset(self) -> None:
-        for tensor in Optimizer.state(self).values():
+        for tensor in Optimizer.state_dict(self).values():
             tensor.zero_()
 
 
@@ -129,7 +129,7 @@ class Lars(Optimizer):
 
     def _scales(self, weights: list[Tensor], gradients: list[Tensor], rule: ParameterRule, rate: Rate) -> list[Tensor]:
         """`rate` times the trust ratio of each parameter, on the device: nothing waits for it."""
-        if not rule.adapt:
+        if not rule.lars_adapt:
             if isinstance(rate, float):
                 rate = torch.full((), rate, device=weights[0].device)  # `tensor` would wait for the device
             return [rate] * len(weights)
@@ -155,12 +155,12 @@ class Adam(Stock):
         self.steps = torch.zeros(len(self.parameters), device=device)
         self.keep(step=dict(zip(self.parameters, self.steps.unbind(), strict=True)), **self.slots)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The moments, and `step` (1,)."""
-        return {**super().state(), "step": self.steps[:1]}
+        return {**super().state_dict(), "step": self.steps[:1]}
 
-    def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
+    def load_state_dict(self, state: Arrays) -> None:
+        super().load_state_dict(state)
         self.steps.fill_(float(state["step"][0]))
 
     def reset(self) -> None:

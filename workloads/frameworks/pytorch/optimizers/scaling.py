@@ -63,14 +63,14 @@ class LossScaler:
         )
         self.scale.clamp_(max=values.maximum)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Dynamic scaling: `loss_scale` and `loss_scale.clean_steps`, each (1,)."""
         if not self.dynamic:
             return {}
         return {"loss_scale": self.scale.view(1), "loss_scale.clean_steps": self.clean_steps.view(1)}
 
-    def load_state(self, state: Arrays) -> None:
-        for name, tensor in self.state().items():
+    def load_state_dict(self, state: Arrays) -> None:
+        for name, tensor in self.state_dict().items():
             tensor.copy_(torch.from_numpy(state[name]))
 
     def reset(self) -> None:

@@ -48,7 +48,7 @@ class Optimizer:
             for slot in slots.values():
                 slot.assign(tf.zeros(slot.shape))
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """Copies of the state by the names `KIND.PARAMETER`, in canonical layout."""
         return {
             f"{kind}.{name}": self.model.outside(name, slot.numpy())
@@ -56,7 +56,7 @@ class Optimizer:
             for name, slot in slots.items()
         }
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         for kind, slots in self.slots.items():
             for name, slot in slots.items():
                 slot.assign(self.model.inside(name, state[f"{kind}.{name}"]))
@@ -108,7 +108,7 @@ class Lars(Sgd):
             weight, rule = self.parameters[name].read_value(), self.rules[name]
             rate = self.rate_of(name, scalars[0])
             before, after = (rate, one) if inside else (one, rate)
-            scale = before * self._ratio(weight, gradient, rule) if rule.adapt else before
+            scale = before * self._ratio(weight, gradient, rule) if rule.lars_adapt else before
             self.accumulate(name, scale * self.decayed(name, gradient), after, taken)
 
     def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
@@ -154,12 +154,12 @@ class Adam(Optimizer):
         super().reset()
         self.steps = 0
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """The moments, and `step` (1,)."""
-        return {**super().state(), "step": np.array([self.steps], np.float32)}
+        return {**super().state_dict(), "step": np.array([self.steps], np.float32)}
 
-    def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
+    def load_state_dict(self, state: Arrays) -> None:
+        super().load_state_dict(state)
         self.steps = int(state["step"][0])
 
 

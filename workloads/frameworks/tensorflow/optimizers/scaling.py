@@ -64,11 +64,11 @@ class LossScale:
         for variable, value in zip(self.variables.values(), (self.settings.start, 0.0), strict=False):
             variable.assign(value)
 
-    def state(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """`loss_scale` and `loss_scale.clean_steps`, each (1,), where the scale is dynamic."""
         return {name: np.array([variable.numpy()], np.float32) for name, variable in self.variables.items()}
 
-    def load_state(self, state: Arrays) -> None:
+    def load_state_dict(self, state: Arrays) -> None:
         for name, variable in self.variables.items():
             variable.assign(state[name][0])
 
