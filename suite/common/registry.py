@@ -15,8 +15,8 @@ from typing import Any
 from suite.common.paths import data_root
 from workloads import files
 from workloads.api import Dataset, Trainer, Workload
-from workloads.api import suggestion as suggestion
 from workloads.api import invalid_choice as invalid_choice
+from workloads.api import suggestion as suggestion
 
 WORKLOADS = "suite.workloads"
 FRAMEWORKS = "suite.frameworks"

@@ -36,7 +36,7 @@ class FrameworkConfig:
     """`framework.*`: the framework, and choices of its trainers."""
 
     name: str = option("???", "name of the framework")
-    linear: str = option(
+    linear_backend: str = option(
         "auto",
         "library of linear layers in fp32 on CPU cores (PyTorch); auto: onednn on AMD processors, else mkl",
         choices=("auto", "mkl", "onednn"),

@@ -17,7 +17,7 @@ from suite.common.labels import Label, label_from_json, label_of_text
 from suite.common.paths import mapped
 from suite.common.run_folder import safe_name
 from workloads import files
-from workloads.api import Deviation, DatasetInfo, Json, Settings
+from workloads.api import DatasetInfo, Deviation, Json, Settings
 from workloads.api.deviations import deviation_from_json, deviation_of_text
 
 SCHEMA = 2

@@ -160,7 +160,7 @@ def _overrides(record: RunRecord, events: Sequence[Event], run_file: Mapping[str
     texts = [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
     by_key = {key.lstrip("+"): value.strip("'\"") for key, _, value in (text.partition("=") for text in texts)}
     for item in fields(Settings):
-        value = by_key.get(item.metadata.get("typed", ""))
+        value = by_key.get(item.metadata.get("cli_key", ""))
         if item.name in _TAKEN_AS_SET and value is not None and value not in _RESOLVED:
             logged = getattr(record.settings, item.name)
             recorded: Json = whole_number(value) if isinstance(logged, int) else value

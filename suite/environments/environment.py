@@ -270,7 +270,9 @@ def _check_name(name: str) -> None:
     """Raise ValueError for a name that is neither reserved nor a venv that exists or can be created."""
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:
-        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(allowed)}{suggestion(name, allowed)}")
+        raise ValueError(
+            f"environment.name={name} is unknown; allowed: {', '.join(allowed)}{suggestion(name, allowed)}"
+        )
 
 
 def _venv_python(name: str, warn: Callable[[str], object]) -> Path:

@@ -34,8 +34,8 @@ def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str,
 
     `recorded`: what `recorded_machine` read beside the log.
     """
-    words: dict[str, Any] = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
-    defaults = {item.metadata["typed"]: item.default for item in fields(LoggedSettings)}
+    words: dict[str, Any] = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
+    defaults = {item.metadata["cli_key"]: item.default for item in fields(LoggedSettings)}
     words = {key: value for key, value in words.items() if key and value != defaults[key]} | {"runs": "official"}
     words |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
     words["oversubscribe"] = recorded["oversubscribe"] or None

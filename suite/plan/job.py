@@ -15,7 +15,7 @@ from suite.environments.environment import Environment
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.launch.recorded_env import environment_deviations
-from workloads.api import Deviation, DatasetInfo, Settings, Workload
+from workloads.api import DatasetInfo, Deviation, Settings, Workload
 from workloads.api.deviations import data_deviation
 
 

@@ -16,5 +16,7 @@ def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Fram
     framework: Framework = registry.load_framework(config.framework.name)
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
-        raise UnsupportedError(str(invalid_choice(f"framework (for workload={workload.name})", framework.name, offered)))
+        raise UnsupportedError(
+            str(invalid_choice(f"framework (for workload={workload.name})", framework.name, offered))
+        )
     return workload, framework

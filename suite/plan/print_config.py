@@ -45,7 +45,7 @@ def settings_text(config: RunConfig, package: str = "") -> str:
 def _resolved(config: RunConfig, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with resolved values in place of null, `auto`, and `set`."""
     shown = asdict(config)
-    values = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(Settings)}
+    values = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(Settings)}
     resolved = {**settings.options, **settings.hyperparameters}
     values |= {key: resolved[item.name] for key, item in options.items() if item.name in resolved}
     targets = dict(settings.targets)

@@ -48,7 +48,7 @@ def identity(run: RunSpec) -> str:
 def _compared_settings(run: RunSpec) -> dict[str, Json]:
     """Return the settings that a resumed run must agree on."""
     all_settings = asdict(run.settings)
-    settings = {name: all_settings[name] for name in field_names(Settings, resume=True)}
+    settings = {name: all_settings[name] for name in field_names(Settings, must_match_on_resume=True)}
     settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
     return settings
 

@@ -21,7 +21,7 @@ from suite.plan.capacity import check_inputs
 from suite.plan.device_choice import visible_gpus
 from suite.plan.job import Job, PartialJob, division_of
 from suite.plan.validate_workload import check_workload
-from workloads.api import Deviation, DeviationCode, DatasetInfo, Settings, Workload
+from workloads.api import DatasetInfo, Deviation, DeviationCode, Settings, Workload
 
 
 def make_job(

@@ -79,7 +79,7 @@ def resolve_settings(
         "cores_per_device": cores,
         "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
-        "linear": _linear(config, workload, framework, device, precision),
+        "linear_backend": _linear_backend(config, workload, framework, device, precision),
         "graphs": _graphs(config, workload, framework, device, int(config.gpus)),
         "kernels": _kernels(config, framework, device),
         "stop": (stop := _stop(config, profile, targets, defaults.stop)),
@@ -99,8 +99,8 @@ def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dic
     """Return the settings that are copied from the configuration, by the command-line key of their field."""
     values = {}
     for item in fields(Settings):
-        if item.metadata["typed"] and item.name not in decided:
-            values[item.name] = config.value(item.metadata["typed"])
+        if item.metadata["cli_key"] and item.name not in decided:
+            values[item.name] = config.value(item.metadata["cli_key"])
     return values
 
 
@@ -187,7 +187,7 @@ def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, 
     return min(found, default=(99, 0))  # no GPU is visible: `decide_devices` reports this
 
 
-def _linear(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
+def _linear_backend(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
     """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
 
     `auto` depends on the processor of this machine. Measurements are in docs/design.md.
@@ -195,13 +195,13 @@ def _linear(config: RunConfig, workload: type[Workload], framework: Framework, d
     Raises:
         ValueError: A library is set, but the workload and the device offer no choice.
     """
-    library = str(config.framework.linear)
+    library = str(config.framework.linear_backend)
     if framework.name in workload.linear_backend_frameworks and (device, precision) == ("cpu", "fp32"):
         by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
         return by_processor if library == "auto" else library
     if library != "auto":
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
-        raise ValueError(f"framework.linear={library}: {where} has no choice of this library. Leave it out")
+        raise ValueError(f"framework.linear_backend={library}: {where} has no choice of this library. Leave it out")
     return ""
 
 

@@ -23,7 +23,7 @@ from workloads.api import DeviationCode, LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
 """Columns that identify an experiment of another program, in addition to the settings."""
-FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
+FIELDS = (*field_names(RunSettings, experiment_key=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
 """Fields that follow from settings. They distinguish experiments, but are only named if no setting differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
@@ -39,12 +39,12 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "batch": ("global_batch_size", "hyperparameter_set", HYPERPARAMETERS),
     "lr_scaling": (HYPERPARAMETERS,),
     "device": (
-        "device_name", "cores_per_device", "threads_per_device", "linear", "graphs", "kernels", "framework_version",
+        "device_name", "cores_per_device", "threads_per_device", "linear_backend", "graphs", "kernels", "framework_version",
         "thread_waiting", "devices", "global_batch_size", HYPERPARAMETERS,
     ),
     "cpu.cores_per_device": ("cores_per_device", "device_name", "thread_waiting"),
-    "framework": ("framework_version", "linear", "graphs", "kernels", "thread_waiting", HYPERPARAMETERS),
-    "precision": ("linear",),
+    "framework": ("framework_version", "linear_backend", "graphs", "kernels", "thread_waiting", HYPERPARAMETERS),
+    "precision": ("linear_backend",),
     "mode": ("targets", "stop", "max_epochs"),
     "workload.hyperparameter_set": ("global_batch_size", HYPERPARAMETERS),
     "workload.model": (
@@ -54,7 +54,7 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
         "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules",
-        "clock", "linear", "graphs", "kernels", "variant", "global_batch_size", "lr_scaling", "thread_waiting", "max_epochs",
+        "clock", "linear_backend", "graphs", "kernels", "variant", "global_batch_size", "lr_scaling", "thread_waiting", "max_epochs",
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
@@ -63,7 +63,7 @@ _OF_SIZE = ("system", "folder", "framework_version")
 """Fields that change with the number of devices in results of other programs. Names of clusters contain their size."""
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
 """Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
-_FIELD_OF_SETTING = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
+_FIELD_OF_SETTING = {item.metadata["cli_key"]: item.name for item in fields(LoggedSettings) if item.metadata["cli_key"]}
 _LABELS = {
     "global_batch_size": "global batch",
     "batch_rule": "batch",

@@ -29,7 +29,7 @@ Scale = str | int | float | bool
 """A value of a hyperparameter."""
 _TAGS = (
     "system", "device_name", "framework_version", "deviations", "round", "submitter", "division", "status", "reason",
-    "machine_condition", *field_names(RunSettings, row=False),
+    "machine_condition", *field_names(RunSettings, experiment_key=False),
 )  # fmt: skip
 """Columns that say of whom, where and how, beside the labels; all that decides what a run computes is a hyperparameter."""
 _LONGEST_NAME, _LONGEST_VALUE = 100, 500

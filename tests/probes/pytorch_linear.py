@@ -37,7 +37,7 @@ def of_trainers():
     """oneDNN's calls in a step of trainers whose settings name no library, `mkl` and `onednn`."""
     calls = []
     for library in ("", "mkl", "onednn"):
-        workload = synthetic_transformer.workload("steps", "pytorch", linear=library)
+        workload = synthetic_transformer.workload("steps", "pytorch", linear_backend=library)
         trainer = load_trainer("transformer", "pytorch")(workload, place_here(1))
         trainer.setup(synthetic_transformer.weights(workload).items(), False)
         with mock.patch.object(linear, "_FUSED", mock.Mock(wraps=linear._FUSED)) as operator:

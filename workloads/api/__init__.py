@@ -17,9 +17,9 @@ from workloads.api.options import (
     default_values,
     hyperparameter,
     hyperparameter_fields,
+    invalid_choice,
     kind_of,
     nearest,
-    invalid_choice,
     option,
     option_keys,
 )

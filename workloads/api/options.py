@@ -24,7 +24,7 @@ NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
 
 def option(
     default: Any,
-    text: str,
+    help: str,
     *,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
@@ -38,7 +38,7 @@ def option(
     `pattern` is matched against the whole value. `key`: where it is typed, if that is not the place of the dataclass: an option
     of a workload is typed as `workload.NAME`, one with `key="data.decode"` as `data.decode`.
     """
-    metadata = {"text": text, "choices": choices, "minimum": minimum, "maximum": maximum, "pattern": pattern}
+    metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum, "pattern": pattern}
     metadata |= {"example": example, "key": key}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
@@ -48,20 +48,20 @@ def option(
 
 
 def hyperparameter(
-    text: str,
+    help: str,
     *,
     default: Any = None,
-    typed: bool = True,
+    overridable: bool = True,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
     """A field whose value a named set gives, with its description and what is allowed.
 
-    default: what a set may leave out; None: every set gives it. typed: whether `workload.NAME` overrides the set's value.
+    default: what a set may leave out; None: every set gives it. overridable: whether `workload.NAME` overrides the set's value.
     """
-    metadata = {"text": text, "choices": choices, "minimum": minimum, "maximum": maximum}
-    return field(default=default, metadata={**metadata, "internal": not typed, "of_set": True})
+    metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum}
+    return field(default=default, metadata={**metadata, "internal": not overridable, "of_set": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +83,8 @@ def build_options(kind: type[Kind], settings: Settings) -> Kind:
 
 def option_keys(kind: Any) -> dict[str, Field[Any]]:
     """What a user can type for a workload's `Options`: key (`workload.learning_rate`, `data.decode`) to the field."""
-    typed = (item for item in fields(kind) if not item.metadata.get("internal"))
-    return {item.metadata.get("key") or f"workload.{item.name}": item for item in typed}
+    settable = (item for item in fields(kind) if not item.metadata.get("internal"))
+    return {item.metadata.get("key") or f"workload.{item.name}": item for item in settable}
 
 
 def hyperparameter_fields(kind: Any) -> dict[str, Field[Any]]:
@@ -97,7 +97,7 @@ def default_values(kind: Any) -> dict[str, Json]:
     return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 def kind_of(item: Field[Any]) -> str:

@@ -17,21 +17,21 @@ from workloads.api.values import Json
 def setting(
     default: Any,
     *,
-    typed: str = "",
+    cli_key: str = "",
     logged: bool = True,
-    row: bool = True,
+    experiment_key: bool = True,
     scales_with_devices: bool = False,
-    resume: bool = True,
+    must_match_on_resume: bool = True,
     hashed: bool | None = None,
 ) -> Any:
     """A field of Settings.
 
-    typed: the key on the command line that sets it; empty: it follows from others. Planning takes the value as it is typed,
+    cli_key: the key on the command line that sets it; empty: it follows from others. Planning takes the value as it is typed,
         unless it decides on another, and packages type it again.
     logged: it stands in the log's `suite_run`.
-    row: runs that differ in it are other experiments (suite.results.identity).
+    experiment_key: runs that differ in it are other experiments (suite.results.identity).
     scales_with_devices: it follows from the number of devices, and may differ in a speedup.
-    resume: a resumed sweep must agree on it.
+    must_match_on_resume: a resumed sweep must agree on it.
     """
     metadata = {
         "typed": typed,
@@ -46,7 +46,7 @@ def setting(
 
 
 def field_names(kind: Any, **flags: bool) -> tuple[str, ...]:
-    """Names of the fields whose metadata have these flags, for example `row=True`; a flag that is not given counts as True."""
+    """Names of the fields whose metadata have these flags, for example `experiment_key=True`; a flag that is not given counts as True."""
     return tuple(
         item.name
         for item in fields(kind)
@@ -81,53 +81,53 @@ class Defaults:
 class LoggedSettings:
     """The settings that stand in a log's `suite_run`, under these names. Defaults are what a log without the key means."""
 
-    profile: str = setting("", typed="profile")
+    profile: str = setting("", cli_key="profile")
     """`reference`, `demo`, `synthetic`; empty: the log is not ours."""
-    workload: str = setting("", typed="workload")
-    framework: str = setting("", typed="framework")
-    device: str = setting("", typed="device")
+    workload: str = setting("", cli_key="workload")
+    framework: str = setting("", cli_key="framework")
+    device: str = setting("", cli_key="device")
     """`cpu` or `cuda`."""
-    devices: int | None = setting(None, typed="gpus", scales_with_devices=True)
+    devices: int | None = setting(None, cli_key="gpus", scales_with_devices=True)
     """Devices over all nodes."""
-    nodes: int | None = setting(None, typed="nodes", scales_with_devices=True)
+    nodes: int | None = setting(None, cli_key="nodes", scales_with_devices=True)
     cores_per_device: int | None = setting(None)
-    threads_per_device: str = setting("auto", typed="cpu.threads_per_device")
+    threads_per_device: str = setting("auto", cli_key="cpu.threads_per_device")
     """A number; `auto`: one thread for each core, and fewer in a demo whose cores others use (`suite_condition` tells)."""
-    batch_rule: str = setting("", typed="batch")
+    batch_rule: str = setting("", cli_key="batch")
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
     global_batch_size: int | None = setting(None, scales_with_devices=True)
     """In the workload's `batch_unit`."""
-    lr_scaling: str = setting("", typed="lr_scaling")
+    lr_scaling: str = setting("", cli_key="lr_scaling")
     """`none`, `linear`, `sqrt`, or `set` (as the hyperparameter set says)."""
-    precision: str = setting("", typed="precision")
+    precision: str = setting("", cli_key="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
-    link: str = setting("auto", typed="link")
+    link: str = setting("auto", cli_key="link")
     """`no_p2p`: GPUs were told to exchange data by way of the host, `network`: over the network's protocol alone; topology.json
     says what links there are."""
-    linear: str = setting("", typed="framework.linear")
-    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_backend_frameworks`)."""
-    graphs: str = setting("", typed="framework.graphs")
+    linear_backend: str = setting("", cli_key="framework.linear_backend")
+    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`linear_backend_frameworks`)."""
+    graphs: str = setting("", cli_key="framework.graphs")
     """`on`: the full batch's step is one CUDA graph (`Workload.max_cuda_graph_devices`); else empty."""
-    kernels: str = setting("", typed="framework.kernels")
+    kernels: str = setting("", cli_key="framework.kernels")
     """`off`: plain forms compute what kernels of the suite's own could; else empty."""
-    hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
-    rules: str = setting("", typed="rules")
+    hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")
+    rules: str = setting("", cli_key="rules")
     """Name of the round (`Workload.rounds`): `v0.5`, `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
     """After so many a run that has not reached its target ends; None: of a fixed length, or an older log."""
-    mode: str = setting("train", typed="mode")
+    mode: str = setting("train", cli_key="mode")
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
-    timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
+    timing_warmup_steps: int = setting(0, cli_key="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
-    timing_each: str = setting("stretch", typed="timing.each")
+    timing_each: str = setting("stretch", cli_key="timing.each")
     """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
-    update: str = setting("sync", typed="update.kind")
+    update: str = setting("sync", cli_key="update.kind")
     """`sync`: one update by the summed gradients of all devices; `async`: one by those of each, on a server."""
-    straggler_ms: int = setting(0, typed="update.straggler_ms")
+    straggler_ms: int = setting(0, cli_key="update.straggler_ms")
     """Milliseconds that the last device sleeps in each of its steps."""
-    dataset: str = setting("", typed="workload.dataset")
+    dataset: str = setting("", cli_key="workload.dataset")
     variant: str = setting("")
     """`Defaults.variant`."""
     targets: Mapping[str, float] = setting({}, hashed=False)
@@ -153,11 +153,11 @@ class Settings(LoggedSettings):
         nodes: int
         cores_per_device: int
         global_batch_size: int
-    seed: int = setting(0, logged=False, resume=False)
-    oversubscribe: bool = setting(False, typed="oversubscribe", logged=False)
-    data_dir: str = setting("", logged=False, resume=False)
+    seed: int = setting(0, logged=False, must_match_on_resume=False)
+    oversubscribe: bool = setting(False, cli_key="oversubscribe", logged=False)
+    data_dir: str = setting("", logged=False, must_match_on_resume=False)
     """Folder of the prepared data set; empty under `profile=synthetic`."""
-    round: Mapping[str, Json] = setting({}, logged=False, resume=False, hashed=False)
+    round: Mapping[str, Json] = setting({}, logged=False, must_match_on_resume=False, hashed=False)
     """`Round.figures`; empty: not planned yet, the file of `rules` has them."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)

@@ -33,11 +33,11 @@ class GNMTOptions(TranslationOptions):
         "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0: constant", minimum=0.0
     )
     decay_interval: int = hyperparameter("steps between two halvings; 0: the rest in decay_steps parts", minimum=0)
-    decay_steps: int = hyperparameter("decays in all", minimum=0, typed=False)
-    decay_factor: float = hyperparameter("of each decay", minimum=0.0, typed=False)
-    clip_norm: float = hyperparameter("most that the L2 norm of all gradients may be", minimum=0.0, typed=False)
+    decay_steps: int = hyperparameter("decays in all", minimum=0, overridable=False)
+    decay_factor: float = hyperparameter("of each decay", minimum=0.0, overridable=False)
+    clip_norm: float = hyperparameter("most that the L2 norm of all gradients may be", minimum=0.0, overridable=False)
     dropout: float = hyperparameter("share of an LSTM's inputs that is dropped", minimum=0.0)
-    buckets: int = hyperparameter("of equal widths, up to the longest pair", minimum=1, typed=False)
+    buckets: int = hyperparameter("of equal widths, up to the longest pair", minimum=1, overridable=False)
     max_sequence_length: int = hyperparameter(
         "subwords of a side with BOS and EOS; longer pairs are left out", minimum=4
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, Defaults, DatasetInfo, Json, LossScaling, OptimizerSettings, Settings
+from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, OptimizerSettings, Settings
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size

@@ -105,7 +105,7 @@ class MaskRCNNOptions(DetectionOptions):
     num_image_candidates: int = hyperparameter(
         "proposals of a device's batch that training goes on with; rules: a multiple of 1000", minimum=1
     )
-    evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, typed=False)
+    evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, overridable=False)
     decay_boundaries: tuple[float, ...] = hyperparameter(
         "of decay=steps, in steps of 16 images", default=(), minimum=0.0, typed=False
     )

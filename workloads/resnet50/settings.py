@@ -38,7 +38,7 @@ class ResNet50Options(ImageOptions):
     """`workload.*`. 0 or empty where a set's optimizer or decay has no such value."""
 
     name: str = "resnet50"
-    optimizer: str = hyperparameter("update rule", choices=("sgd", "lars"), typed=False)
+    optimizer: str = hyperparameter("update rule", choices=("sgd", "lars"), overridable=False)
     learning_rate: float = hyperparameter("peak learning rate", minimum=0.0)
     momentum: float = hyperparameter("momentum", minimum=0.0)
     weight_decay: float = hyperparameter("L2 decay", minimum=0.0)
@@ -50,18 +50,18 @@ class ResNet50Options(ImageOptions):
         choices=("steps", "polynomial"),
         typed=False,
     )
-    evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, typed=False)
-    evaluation_offset_epochs: int = hyperparameter("epoch of the first evaluation", minimum=1, typed=False)
+    evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, overridable=False)
+    evaluation_offset_epochs: int = hyperparameter("epoch of the first evaluation", minimum=1, overridable=False)
     momentum_rate: str = hyperparameter(
         "whether the rate acts inside the momentum's buffer (OptimizerSettings)",
         choices=("outside", "inside"),
         typed=False,
     )
-    initialisation: str = hyperparameter("first weights", choices=tuple(INITIALISATIONS), typed=False)
-    decay_epochs: tuple[int, ...] = hyperparameter("of decay=steps", default=(), minimum=1, typed=False)
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, typed=False)
-    horizon_epochs: int = hyperparameter("of decay=polynomial", default=0, minimum=0, typed=False)
-    end_learning_rate: float = hyperparameter("of decay=polynomial", default=0.0, minimum=0.0, typed=False)
-    power: float = hyperparameter("of decay=polynomial", default=1.0, minimum=0.0, typed=False)
-    lars_coefficient: float = hyperparameter("of optimizer=lars", default=0.0, minimum=0.0, typed=False)
+    initialisation: str = hyperparameter("first weights", choices=tuple(INITIALISATIONS), overridable=False)
+    decay_epochs: tuple[int, ...] = hyperparameter("of decay=steps", default=(), minimum=1, overridable=False)
+    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, overridable=False)
+    horizon_epochs: int = hyperparameter("of decay=polynomial", default=0, minimum=0, overridable=False)
+    end_learning_rate: float = hyperparameter("of decay=polynomial", default=0.0, minimum=0.0, overridable=False)
+    power: float = hyperparameter("of decay=polynomial", default=1.0, minimum=0.0, overridable=False)
+    lars_coefficient: float = hyperparameter("of optimizer=lars", default=0.0, minimum=0.0, overridable=False)
     target: float | None = option(None, "top-1 accuracy to reach; null: the profile's", minimum=0.0)

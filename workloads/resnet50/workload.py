@@ -10,8 +10,8 @@ from dataclasses import replace
 from workloads.api import (
     Array,
     DataPipeline,
-    Defaults,
     DatasetInfo,
+    Defaults,
     Json,
     OptimizerSettings,
     ParameterRule,

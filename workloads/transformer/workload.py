@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from workloads.api import Array, Batch, Defaults, DatasetInfo, Json, LossScaling, Settings
+from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, Settings
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges

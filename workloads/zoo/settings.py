@@ -31,11 +31,11 @@ class ZooOptions(ImageOptions):
     implementation: str = option(
         "suite", "suite: the suite's list of layers; stock: the framework's own network", choices=IMPLEMENTATIONS
     )
-    optimizer: str = hyperparameter("update rule", choices=("sgd", "rmsprop"), typed=False)
+    optimizer: str = hyperparameter("update rule", choices=("sgd", "rmsprop"), overridable=False)
     learning_rate: float = hyperparameter("learning rate", minimum=0.0)
     momentum: float = hyperparameter("momentum of SGD", minimum=0.0)
-    rho: float = hyperparameter("RMSprop's decay of the mean of squared gradients", minimum=0.0, typed=False)
-    epsilon: float = hyperparameter("RMSprop's epsilon", minimum=0.0, typed=False)
+    rho: float = hyperparameter("RMSprop's decay of the mean of squared gradients", minimum=0.0, overridable=False)
+    epsilon: float = hyperparameter("RMSprop's epsilon", minimum=0.0, overridable=False)
     weight_decay: float = hyperparameter("L2 decay of weights; biases, scales and shifts have none", minimum=0.0)
     target: float | None = option(None, "top-1 accuracy to reach; littlecnn alone has one", minimum=0.0)
 

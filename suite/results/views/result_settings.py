@@ -26,7 +26,7 @@ _NAMED_ELSEWHERE = (
 """Settings that the title, the labeled lines, or a column of every table has."""
 
 _USUALLY_DEFAULT = (
-    "rules", "batch_rule", "lr_scaling", "linear", "thread_waiting", "cores_per_device", "threads_per_device",
+    "rules", "batch_rule", "lr_scaling", "linear_backend", "thread_waiting", "cores_per_device", "threads_per_device",
     "data_fingerprint", "max_epochs", "hyperparameter_set", "graphs", "kernels", "variant", "stop",
 )  # fmt: skip
 """Settings that follow from the workload, the framework, and the profile unless a user changes them. `--verbose` shows them."""
@@ -57,7 +57,7 @@ def setting_columns(table: Sequence[Result], difference: SettingsDifference) -> 
     return columns
 
 
-_WITH_FRAMEWORK = ("framework_version", "linear", "graphs", "kernels", "thread_waiting")
+_WITH_FRAMEWORK = ("framework_version", "linear_backend", "graphs", "kernels", "thread_waiting")
 """Settings that usually follow from the framework."""
 
 

@@ -110,7 +110,7 @@ BESIDE_NCF = [
     ("output=${nope}", "Interpolation key 'nope' not found"),
     ("update=never", "update.kind=never: allowed: "),
     ("timing=never", "timing.each=never: allowed: "),
-    ("framework.linear=blas", "framework.linear=blas: allowed: auto, mkl, onednn"),
+    ("framework.linear_backend=blas", "framework.linear_backend=blas: allowed: auto, mkl, onednn"),
     ("--cfg job --package nope", "--package=nope: allowed: "),
     ("workload.evaluation_users_per_batch=0", "workload.evaluation_users_per_batch=0: "),
     ("rules=v0.7", "; type rules=v0.5, and workload.target=X "),

@@ -544,9 +544,7 @@ def recorded(folder, settings):
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
         shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
-        write_log_header(
-            log, spec, SimpleNamespace(metric_signatures=dict, round=get_round(settings.rules), **shares)
-        )
+        write_log_header(log, spec, SimpleNamespace(metric_signatures=dict, round=get_round(settings.rules), **shares))
     return read(folder / "result_0.txt")
 
 

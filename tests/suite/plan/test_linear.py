@@ -15,8 +15,8 @@ def settings_of(name, framework, *overrides):
 
 @pytest.mark.parametrize("workload", ["ncf", "maskrcnn", "gnmt", "transformer"])
 def test_pytorch_on_cpu_cores_has_the_choice(workload):
-    assert settings_of(workload, "pytorch", "framework.linear=mkl").linear == "mkl"
-    assert settings_of(workload, "pytorch", "framework.linear=onednn").linear == "onednn"
+    assert settings_of(workload, "pytorch", "framework.linear_backend=mkl").linear_backend == "mkl"
+    assert settings_of(workload, "pytorch", "framework.linear_backend=onednn").linear_backend == "onednn"
 
 
 @pytest.mark.parametrize(("vendor", "chosen"), [("AuthenticAMD", "onednn"), ("GenuineIntel", "mkl"), (None, "mkl")])
@@ -25,7 +25,7 @@ def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
     (tmp_path / "proc/cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\nmodel\t: X\n" if vendor else "")
     assert sysfiles.cpu_field("vendor_id", tmp_path) == vendor
     monkeypatch.setattr(sysfiles, "cpu_field", lambda name: vendor)
-    assert settings_of("ncf", "pytorch").linear == chosen
+    assert settings_of("ncf", "pytorch").linear_backend == chosen
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
     ],
 )  # fmt: skip
 def test_elsewhere_there_is_nothing_to_choose(workload, framework, also):
-    assert settings_of(workload, framework, *also).linear == ""
+    assert settings_of(workload, framework, *also).linear_backend == ""
     said = rf"^framework\.linear=mkl: {workload} in {framework}, .* has no choice of this library"
     with pytest.raises(ValueError, match=said):
-        settings_of(workload, framework, "framework.linear=mkl", *also)
+        settings_of(workload, framework, "framework.linear_backend=mkl", *also)

@@ -14,7 +14,7 @@ from suite.plan.run_template import _labels
 from suite.plan.settings import resolve_settings
 from suite.plan.unsupported import UnsupportedError
 from tests.helpers import composed
-from workloads.api import Defaults, DatasetInfo, Settings, WorkloadOptions, field_names, option, option_keys
+from workloads.api import DatasetInfo, Defaults, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
 from workloads.ncf.settings import NCFOptions
 from workloads.ncf.workload import NCF
@@ -150,12 +150,12 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
 
 
 def test_lists_of_settings_are_derived_from_the_fields():
-    assert {"seed", "data_dir", "round"} == set(field_names(Settings, resume=False))
+    assert {"seed", "data_dir", "round"} == set(field_names(Settings, must_match_on_resume=False))
     scales_with_devices = {item.name for item in dataclasses.fields(Settings) if item.metadata["scales_with_devices"]}
     assert scales_with_devices == {"devices", "nodes", "global_batch_size"}
     assert "seed" not in field_names(Settings, logged=True)
     # rows of synchronous and asynchronous runs are never one, and give no speedup
-    assert {"update", "straggler_ms"} <= set(field_names(Settings, logged=True, row=True, family=True, resume=True))
+    assert {"update", "straggler_ms"} <= set(field_names(Settings, logged=True, experiment_key=True, family=True, must_match_on_resume=True))
 
 
 def test_a_machine_whose_gpu_does_not_answer_trains_on_cpu_cores_alone():

@@ -27,7 +27,9 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 
 
 def demo():
-    facts = DatasetInfo(2000, 300, {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835}, "synthetic")
+    facts = DatasetInfo(
+        2000, 300, {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835}, "synthetic"
+    )
     return made("demo", facts, profile="demo", model=DEMO_MODEL, dataset="coco-demo", targets=DEMO_TARGETS)
 
 

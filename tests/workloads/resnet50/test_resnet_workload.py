@@ -106,7 +106,11 @@ def test_padding_is_not_counted_and_every_image_is_once():
     workload = synthetic_resnet.workload("sgd", "pytorch")
     logits = np.eye(10, dtype=np.float32)[[1, 2, 3, 4]]
     arrays = {"label": np.array([1, 2, 0, 4], np.int32), "valid": np.array([True, True, True, False])}
-    assert workload.eval_batch_metrics(Batch(arrays, 3, 3, 3), {"logits": logits})["correct"].tolist() == [True, True, False]
+    assert workload.eval_batch_metrics(Batch(arrays, 3, 3, 3), {"logits": logits})["correct"].tolist() == [
+        True,
+        True,
+        False,
+    ]
     assert workload.compute_metrics({"correct": np.arange(96) < 72}) == {"top1": 0.75}
     with pytest.raises(ValueError, match="saw 95 images of 96"):
         workload.compute_metrics({"correct": np.ones(95, bool)})

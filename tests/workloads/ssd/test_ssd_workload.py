@@ -170,7 +170,9 @@ def test_measure_gives_pixels_and_drops_padding():
         "number": np.array([7, 8, 0]), "width": np.array([200, 100, 1]), "height": np.array([100, 50, 1]),
         "valid": np.array([True, True, False]),
     }  # fmt: skip
-    found = workload.eval_batch_metrics(Batch(arrays, 2, 2, 2), {"logits": logits, "offsets": np.zeros((3, 4, 1488), np.float32)})
+    found = workload.eval_batch_metrics(
+        Batch(arrays, 2, 2, 2), {"logits": logits, "offsets": np.zeros((3, 4, 1488), np.float32)}
+    )
     assert found["seen"].tolist() == [7, 8]
     assert found["number"].tolist() == [7]
     assert found["label"].tolist() == [4]

@@ -23,9 +23,9 @@ from workloads.common.networks.backbones import BackboneOptions, Decode, Publish
 class DetectionOptions(BackboneOptions, ImageOptions):
     """`workload.*`. 0 or empty where a set's decay has no such value."""
 
-    optimizer: str = hyperparameter("update rule", choices=("sgd",), typed=False)
+    optimizer: str = hyperparameter("update rule", choices=("sgd",), overridable=False)
     learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
-    momentum: float = hyperparameter("momentum", minimum=0.0, typed=False)
+    momentum: float = hyperparameter("momentum", minimum=0.0, overridable=False)
     weight_decay: float = hyperparameter("L2 decay", minimum=0.0)
     warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
     decay: str = hyperparameter(
@@ -33,9 +33,9 @@ class DetectionOptions(BackboneOptions, ImageOptions):
         choices=("steps", "cosine"),
         typed=False,
     )
-    decay_boundaries: tuple[float, ...] = hyperparameter("of decay=steps", default=(), minimum=0.0, typed=False)
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, typed=False)
-    horizon_epochs: int = hyperparameter("of decay=cosine", default=0, minimum=0, typed=False)
+    decay_boundaries: tuple[float, ...] = hyperparameter("of decay=steps", default=(), minimum=0.0, overridable=False)
+    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, overridable=False)
+    horizon_epochs: int = hyperparameter("of decay=cosine", default=0, minimum=0, overridable=False)
     evaluator: str = option(
         "pycocotools", "what computes COCO's AP; both give the same number", choices=average_precision.EVALUATORS
     )

@@ -60,9 +60,9 @@ class TranslationOptions(WorkloadOptions):
     max_sequence_length: int = hyperparameter(
         "tokens of a side, special ones counted; longer pairs are left out", minimum=2
     )
-    beta1: float = hyperparameter("Adam's decay of the mean of gradients", minimum=0.0, typed=False)
-    beta2: float = hyperparameter("Adam's decay of the mean of squared gradients", minimum=0.0, typed=False)
-    epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0, typed=False)
+    beta1: float = hyperparameter("Adam's decay of the mean of gradients", minimum=0.0, overridable=False)
+    beta2: float = hyperparameter("Adam's decay of the mean of squared gradients", minimum=0.0, overridable=False)
+    epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0, overridable=False)
     label_smoothing: float = hyperparameter("share of the loss that is spread over other words", minimum=0.0)
     evaluation_batch_size: int = option(64, "sentences per device and evaluation step", minimum=1)
     compile: str = option(

@@ -34,7 +34,7 @@ def use_library(library: str) -> None:
     global _library  # layers lie deep in models, and a process has one trainer
     if library == "onednn" and _FUSED is None:
         raise ValueError(
-            "framework.linear=onednn: this build of PyTorch has no such operator; type framework.linear=mkl"
+            "framework.linear_backend=onednn: this build of PyTorch has no such operator; type framework.linear_backend=mkl"
         )
     assert library in ("", "mkl", "onednn"), library
     _library = library or ("onednn" if _FUSED is not None else "mkl")

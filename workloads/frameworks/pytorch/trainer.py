@@ -34,7 +34,7 @@ class PyTorchTrainer(Trainer):
             torch.backends.cudnn.allow_tf32 = self.settings.precision == "tf32"
         else:
             torch.set_num_threads(worker.threads_per_device)
-        linear.use_library(self.settings.linear)
+        linear.use_library(self.settings.linear_backend)
         kernels.off = self.settings.kernels == "off"
         if not dist.is_initialized():
             rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

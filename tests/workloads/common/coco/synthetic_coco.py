@@ -39,7 +39,9 @@ def copies(data: DataPipeline, first: int, stop: int) -> list[list[dict[str, np.
     ]
 
 
-def validation(opened: Callable[[WorkerContext], DataPipeline]) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
+def validation(
+    opened: Callable[[WorkerContext], DataPipeline],
+) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
     """Arrays, slot and own pixels of each validation image that three replicas of two processes see; padding is marked."""
     for process, replicas in ((0, range(2)), (1, range(2, 3))):
         data = opened(place(process, replicas, 3))
