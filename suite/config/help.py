@@ -122,4 +122,4 @@ def _line(key: str, item: Field[Any], default: object = None) -> str:
     field_default = "" if callable(item.default_factory) else item.default
     value = field_default if default in (None, "") else default
     shown = "" if value == "" else f" [{value}]"
-    return f"  {key}=".ljust(36) + f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"
+    return f"  {key}=".ljust(36) + f"{item.metadata.get('help', '')}{f' ({allowed})' if allowed else ''}{shown}"

@@ -36,11 +36,11 @@ OPEN = {
     ResNet50: {
         "v0.5": [
             {"momentum": 0.8}, {"weight_decay": 2e-4}, {"label_smoothing": 0.1}, {"decay_factor": 0.5}, {"optimizer": "lars"},
-            {"decay_epochs": [10, 20]}, {"momentum_rate": "sideways"}, {"initialisation": "gaussian_2"},
+            {"decay_epochs": [10, 20]}, {"lr_in_momentum": "sideways"}, {"initialisation": "gaussian_2"},
             {"evaluation_interval_epochs": 5}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.12345},
             {"decode": "scaled"}, {"skip_bad": True}, {"global_batch_size": 100_000}, {"warmup_epochs": 50},
         ],
-        "v0.7": [{"momentum_rate": "inside"}, {"initialisation": "gaussian_2_everywhere"}],
+        "v0.7": [{"lr_in_momentum": True}, {"initialisation": "gaussian_2_everywhere"}],
     },
     SSD: {
         "v0.5": [

@@ -38,9 +38,6 @@ class LossScaling:
     """dynamic: the scale never exceeds this."""
 
 
-MOMENTUM_RATES = ("outside", "inside")
-
-
 @dataclass(frozen=True)
 class OptimizerSettings:
     """The optimizer of a run; the learning rate of each step is `Workload.learning_rate`."""
@@ -49,9 +46,9 @@ class OptimizerSettings:
     """One of workloads/common/optimizers.py: `sgd` (with momentum), `lars`, …"""
     momentum: float = 0.0
     """sgd and lars."""
-    momentum_rate: str = "outside"
-    """sgd and lars: `outside`, velocities add up gradients and the update multiplies them by its own rate; `inside`, they add
-    up what was subtracted, each part at the rate of its own step. The two part wherever the rate changes."""
+    lr_in_momentum: bool = False
+    """sgd and lars: where the learning rate r is applied. False: v = m v + g, w = w - r v. True: v = m v + r g, w = w - v.
+    Both compute the same weights while r is constant."""
     trust_coefficient: float = 0.001
     """lars: eta."""
     beta1: float = 0.9
@@ -67,7 +64,3 @@ class OptimizerSettings:
     accumulation_steps: int = 1
     """Equal pieces that each replica's batch is computed in, one after the other; gradients are summed, then one update."""
     loss_scaling: LossScaling = LossScaling()
-
-    def __post_init__(self) -> None:
-        if self.momentum_rate not in MOMENTUM_RATES:
-            raise ValueError(f"momentum_rate {self.momentum_rate}: one of {', '.join(MOMENTUM_RATES)}")

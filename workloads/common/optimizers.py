@@ -34,7 +34,7 @@ def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type
     """
     if settings.name not in kinds:
         raise invalid_choice("optimizer", settings.name, kinds)
-    kind = kinds["lars" if settings.name == "sgd" and settings.momentum_rate == "inside" else settings.name]
+    kind = kinds["lars" if settings.name == "sgd" and settings.lr_in_momentum else settings.name]
     if settings.loss_scaling.mode == "dynamic" and not kind.skips:
         raise ValueError(
             f"optimizer={settings.name}: it skips no steps here, as dynamic loss scaling asks; give a static scale"
@@ -70,17 +70,17 @@ def lars(
     momentum: float,
     coefficient: float,
     rule: ParameterRule,
-    momentum_rate: str,
+    lr_in_momentum: bool,
 ) -> tuple[Array, Array]:
-    """(weight, velocity) after one step; the trust ratio is in the velocity, the rate `inside` or `outside` of it.
+    """(weight, velocity) after one step; the trust ratio is always in the velocity, the learning rate if `lr_in_momentum`.
 
-    inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v (reference lars_optimizer.py). outside: v ← m·v + ratio·(g + d·w),
+    True: v ← m·v + rate·ratio·(g + d·w), w ← w - v (reference lars_optimizer.py). False: v ← m·v + ratio·(g + d·w),
     w ← w - rate·v, which is what NVIDIA's SGDwFASTLARS computes: its buffer holds rate·v of the last rate, and the momentum
     is multiplied by the quotient of the two rates (v0.6 and v0.7, common/fit.py).
     """
     ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.lars_adapt else 1.0
     update = ratio * (gradient + rule.decay * weight)
-    if momentum_rate == "inside":
+    if lr_in_momentum:
         velocity = momentum * velocity + rate * update
         return weight - velocity, velocity
     velocity = momentum * velocity + update
@@ -91,10 +91,10 @@ def with_momentum(
     settings: OptimizerSettings, weight: Array, velocity: Array, gradient: Array, rate: float, rule: ParameterRule
 ) -> tuple[Array, Array]:
     """(weight, velocity) after one step of the `sgd` or `lars` that `settings` describe."""
-    if settings.name == "sgd" and settings.momentum_rate == "outside":
+    if settings.name == "sgd" and not settings.lr_in_momentum:
         return sgd(weight, velocity, gradient, rate, settings.momentum, rule.decay)
     coefficient = settings.trust_coefficient
-    return lars(weight, velocity, gradient, rate, settings.momentum, coefficient, rule, settings.momentum_rate)
+    return lars(weight, velocity, gradient, rate, settings.momentum, coefficient, rule, settings.lr_in_momentum)
 
 
 def adam(

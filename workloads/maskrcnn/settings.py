@@ -107,7 +107,7 @@ class MaskRCNNOptions(DetectionOptions):
     )
     evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, overridable=False)
     decay_boundaries: tuple[float, ...] = hyperparameter(
-        "of decay=steps, in steps of 16 images", default=(), minimum=0.0, typed=False
+        "of decay=steps, in steps of 16 images", default=(), minimum=0.0, overridable=False
     )
     padded_shapes: str = option(
         "auto",

@@ -48,14 +48,12 @@ class ResNet50Options(ImageOptions):
         "steps: times decay_factor at each of decay_epochs; polynomial: from the end of the warm-up to end_learning_rate at "
         "horizon_epochs",
         choices=("steps", "polynomial"),
-        typed=False,
+        overridable=False,
     )
     evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, overridable=False)
     evaluation_offset_epochs: int = hyperparameter("epoch of the first evaluation", minimum=1, overridable=False)
-    momentum_rate: str = hyperparameter(
-        "whether the rate acts inside the momentum's buffer (OptimizerSettings)",
-        choices=("outside", "inside"),
-        typed=False,
+    lr_in_momentum: bool = hyperparameter(
+        "apply the learning rate inside the momentum buffer (OptimizerSettings)", overridable=False
     )
     initialisation: str = hyperparameter("first weights", choices=tuple(INITIALISATIONS), overridable=False)
     decay_epochs: tuple[int, ...] = hyperparameter("of decay=steps", default=(), minimum=1, overridable=False)

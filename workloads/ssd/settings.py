@@ -57,16 +57,16 @@ class SSDOptions(DetectionOptions):
     plateau: str = hyperparameter(
         "rate from the warm-up to the first decay: base, or last_warmup_rate, base · (1 - 1 / (steps · 2^factor))",
         choices=("base", "last_warmup_rate"),
-        typed=False,
+        overridable=False,
     )
     evaluation_interval_epochs: int = hyperparameter(
-        "epochs between evaluations; 0: when the rules say", minimum=0, typed=False
+        "epochs between evaluations; 0: when the rules say", minimum=0, overridable=False
     )
     decay_unit: str = hyperparameter(
         "of decay_boundaries: epochs, or steps of 32 images",
         default="",
         choices=("epochs", "iterations_of_32"),
-        typed=False,
+        overridable=False,
     )
     evaluation_batch_size: int = option(32, "images per device and evaluation step", minimum=1)
     target: float | None = option(None, "box AP to reach; null: the profile's", minimum=0.0)

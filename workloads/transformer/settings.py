@@ -35,7 +35,7 @@ class TransformerOptions(TranslationOptions):
     smoothed_over: str = hyperparameter(
         "what shares the smoothed part of a label: others, all words but the label (0 at best), or all (fairseq)",
         choices=("others", "all"),
-        typed=False,
+        overridable=False,
     )
     bucket_first: int = hyperparameter("edge of the first bucket, in tokens", minimum=1)
     bucket_growth: float = hyperparameter("factor from one bucket's edge to the next, at least by 1", minimum=1.0)

@@ -44,7 +44,7 @@ class Lars(Sgd):
     ) -> tuple[jax.Array, ...]:
         """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v; outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v."""
         gradient, weight, velocity = arrays
-        before, after = (rate, 1.0) if settings.momentum_rate == "inside" else (1.0, rate)
+        before, after = (rate, 1.0) if settings.lr_in_momentum else (1.0, rate)
         if rule.lars_adapt:
             of_weight, of_gradient = jnp.linalg.norm(weight.ravel()), jnp.linalg.norm(gradient.ravel())
             below = of_gradient + rule.decay * of_weight

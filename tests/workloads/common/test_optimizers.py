@@ -45,9 +45,9 @@ def test_lars_applies_the_rate_inside_the_momentum():
 WARM_UP = 200
 
 
-def moved(momentum_rate, rates):
+def moved(lr_in_momentum, rates):
     """Where a weight is after steps of one constant update, from 0: each unit of it is one of the movement."""
-    settings = OptimizerSettings("lars", momentum=0.9, momentum_rate=momentum_rate)
+    settings = OptimizerSettings("lars", momentum=0.9, lr_in_momentum=lr_in_momentum)
     weight, velocity = np.zeros(1), np.zeros(1)
     for rate in rates:
         weight, velocity = with_momentum(settings, weight, velocity, np.array([-1.0]), rate, ParameterRule())
@@ -57,12 +57,12 @@ def moved(momentum_rate, rates):
 def test_the_two_kinds_of_momentum_part_by_nine_percent_over_a_warm_up():
     """Gradients are 9 steps old on average when they arrive; of a rate that rises over 200 steps that is 2 · 9 / 200."""
     rates = [5.0 * step / WARM_UP for step in range(WARM_UP + 1)]
-    inside, outside = moved("inside", rates), moved("outside", rates)
+    inside, outside = moved(True, rates), moved(False, rates)
     assert outside / inside - 1 == pytest.approx(0.09, abs=0.005)
     # At one rate they are one optimizer, and while a rate falls slowly nearly so.
-    assert moved("inside", [0.5] * 50) == pytest.approx(moved("outside", [0.5] * 50), rel=1e-12)
+    assert moved(True, [0.5] * 50) == pytest.approx(moved(False, [0.5] * 50), rel=1e-12)
     falling = [5.0 * (1 - step / 20_000) ** 2 for step in range(20_000)]
-    assert abs(moved("inside", falling) / moved("outside", falling) - 1) < 0.002
+    assert abs(moved(True, falling) / moved(False, falling) - 1) < 0.002
 
 
 @pytest.mark.parametrize("name", ["sgd", "lars"])
@@ -83,7 +83,7 @@ def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(nam
 
 def test_sgd_with_the_rate_inside_is_mxnets_own():
     """v ← m·v - rate · (g + d·w), w ← w + v (mxnet.nd.sgd_mom_update)."""
-    settings, rule = OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"), ParameterRule(0.05)
+    settings, rule = OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True), ParameterRule(0.05)
     weight, velocity, theirs, buffer = W, np.zeros(2), W, np.zeros(2)
     for rate in (0.1, 0.4, 0.02):
         weight, velocity = with_momentum(settings, weight, velocity, G, rate, rule)
@@ -93,8 +93,8 @@ def test_sgd_with_the_rate_inside_is_mxnets_own():
 
 
 def test_a_momentum_rate_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match=r"^momentum_rate within: one of outside, inside$"):
-        OptimizerSettings("sgd", momentum_rate="within")
+    with pytest.raises(ValueError, match=r"^lr_in_momentum within: one of outside, inside$"):
+        OptimizerSettings("sgd", lr_in_momentum="within")
 
 
 def test_adam_of_a_constant_gradient_moves_by_the_rate():

@@ -26,8 +26,8 @@ STATIC = LossScaling("static", 1024.0)
 CUT = {"clip_norm": 4.0, "accumulation_steps": 2}
 OPTIMIZERS = {
     "sgd": OptimizerSettings("sgd", momentum=0.9),
-    "sgdinside": OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"),
-    "lars": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02, momentum_rate="inside"),
+    "sgdinside": OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True),
+    "lars": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02, lr_in_momentum=True),
     "larsoutside": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02),
     # Betas that fp32 holds exactly.
     "adam": OptimizerSettings("adam", beta1=0.875, beta2=0.96875, epsilon=1e-3),

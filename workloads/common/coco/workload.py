@@ -31,7 +31,7 @@ class DetectionOptions(BackboneOptions, ImageOptions):
     decay: str = hyperparameter(
         "steps: times decay_factor at each of decay_boundaries; cosine: to 0 at horizon_epochs",
         choices=("steps", "cosine"),
-        typed=False,
+        overridable=False,
     )
     decay_boundaries: tuple[float, ...] = hyperparameter("of decay=steps", default=(), minimum=0.0, overridable=False)
     decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, overridable=False)

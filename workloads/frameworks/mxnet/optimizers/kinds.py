@@ -330,6 +330,6 @@ def build_optimizer(
     Raises ValueError for one that there is not.
     """
     kind = chosen(settings, KINDS)
-    if settings.name == "lars" and settings.momentum_rate == "outside":
+    if settings.name == "lars" and not settings.lr_in_momentum:
         kind = LarsOutside
     return kind(settings, layout, weights, gradients, replicas)

@@ -111,7 +111,7 @@ class Lars(Optimizer):
 
     @torch.no_grad()
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
-        inside = self.settings.momentum_rate == "inside"
+        inside = self.settings.lr_in_momentum
         for rule, names in self.groups.items():
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]

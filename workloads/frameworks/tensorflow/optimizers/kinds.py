@@ -103,7 +103,7 @@ class Lars(Sgd):
 
         `scalars` hold the rate.
         """
-        one, inside = tf.constant(1.0), self.settings.momentum_rate == "inside"
+        one, inside = tf.constant(1.0), self.settings.lr_in_momentum
         for name, gradient in gradients.items():
             weight, rule = self.parameters[name].read_value(), self.rules[name]
             rate = self.rate_of(name, scalars[0])
