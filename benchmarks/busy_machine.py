@@ -118,7 +118,7 @@ def train(path: Path, seconds: float) -> None:
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
     pin(worker)
-    workload = registry.load_workload(run.settings.workload)(run.settings, run.facts)
+    workload = registry.load_workload(run.settings.workload)(run.settings, run.dataset_info)
     trainer = trainer_of(workload, worker)
     batches = workload.open_data(worker, run.settings.seed).train(0, 1 << 40)
 

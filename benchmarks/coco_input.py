@@ -40,7 +40,7 @@ from workloads.common.images.counts import COCO2017
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.input.data import SampleData
-from workloads.maskrcnn.input.facts import load_dataset_info
+from workloads.maskrcnn.input.dataset_info import load_dataset_info
 from workloads.maskrcnn.settings import REFERENCE_MODEL as MASKRCNN
 from workloads.ssd import priors
 from workloads.ssd.data import DetectionData

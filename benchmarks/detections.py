@@ -14,7 +14,7 @@ scattered   nothing learned, large logits: every class has more candidates than 
 AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be equal.
 
 Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of another class. Pasted and
-encoded through `results.eval_batch_metrics` in the workload's threads, as an evaluation does it; AP of boxes and of masks by both
+encoded by `results.eval_batch_metrics` in the workload's threads, as in an evaluation; AP of boxes and of masks by both
 evaluators, whose numbers must be equal. Prints JSON.
 """
 

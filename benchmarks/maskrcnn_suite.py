@@ -37,7 +37,7 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     full = full_size("maskrcnn", framework, precision, 1, cores)
     model = {**full.settings.model, "padded_shapes": [[800, 1344]]}
     values = {**full.settings.hyperparameters, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000}
-    return MaskRCNN(replace(full.settings, model=model, hyperparameters=values), full.facts)
+    return MaskRCNN(replace(full.settings, model=model, hyperparameters=values), full.dataset_info)
 
 
 def batch_of(made: MaskRCNN, worker: WorkerContext) -> Batch:

@@ -50,12 +50,12 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 def dump_data(run: RunSpec, path: Path) -> None:
     """What the bare loop trains on: under profile=synthetic the suite's own batches, else the positives, to draw from."""
-    workload = registry.load_workload("ncf")(run.settings, run.facts)
+    workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":
         positives = {
             name: np.load(Path(run.settings.data_dir) / f"{name}.npy") for name in ("train_user", "train_item")
         }
-        np.savez(path, items=run.facts.sizes["items"], batch_size=run.settings.global_batch_size, **positives)
+        np.savez(path, items=run.dataset_info.sizes["items"], batch_size=run.settings.global_batch_size, **positives)
         return
     data = workload.open_data(worker_context_for(run, 0, 1), run.settings.seed)
     arrays: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
     """Samples per second of the bare loop."""
     settings = run.settings
     options = {
-        **{name: run.facts.sizes[name] for name in ("users", "items")},
+        **{name: run.dataset_info.sizes[name] for name in ("users", "items")},
         **settings.model,
         "steps": STEPS[settings.profile],
         "warmup": 3,

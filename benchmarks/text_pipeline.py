@@ -28,7 +28,7 @@ from measuring import PROJECT, parser_with, show
 from workloads.api import WorkerContext
 from workloads.common.batch_plan import buckets_by_samples
 from workloads.common.randomness import bits, stream, uniform
-from workloads.common.text import batches, facts, prepared
+from workloads.common.text import batches, dataset_info, prepared
 from workloads.common.text.batches import Batching, TranslationData, equal_edges
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY
 from workloads.common.text.vocabulary import GNMT
@@ -49,7 +49,7 @@ def write_source(folder: Path, pairs: int) -> None:
     draws = uniform(bits(stream(0, "benchmark subwords"), np.arange(DRAWN)))
     text = words[(SUBWORDS**draws).astype(np.int64) % SUBWORDS].tolist()
     for split, count in (("train", pairs), *EVALUATION.items()):
-        lengths = facts.synthetic_lengths(count)
+        lengths = dataset_info.synthetic_lengths(count)
         for number, side in enumerate(prepared.SIDES):
             with (folder / WMT16_FILES[split, side]).open("w", encoding="ascii") as file:
                 first = number * 7_919
@@ -92,9 +92,9 @@ def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
 def measure(folder: Path) -> dict[str, float]:
     """Open, plan an epoch, make batches."""
     start = time.perf_counter()
-    found = facts.load_dataset_info(folder)
+    found = dataset_info.load_dataset_info(folder)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)
-    counts = batches.count(facts.length_counts(found, found.train_samples), batching)
+    counts = batches.count(dataset_info.length_counts(found, found.train_samples), batching)
     splits = {
         split: prepared.read(folder, split, n)
         for split, n in (("train", found.train_samples), ("test", EVALUATION["test"]))

@@ -65,7 +65,8 @@ class Kind:
             self.workload.name, framework=framework, profile=profile, cores_per_device=args.cores, precision=precision,
             global_batch_size=args.batch * (args.length if self.tokens else 1), stop="steps:10",
             dataset=self.dataset, model=model, hyperparameter_set=chosen,
-            hyperparameters={**values, **self.changed(args.length)}, linear_backend=args.linear if framework == "pytorch" else "",
+            hyperparameters={**values, **self.changed(args.length)},
+            linear_backend=args.linear if framework == "pytorch" else "",
         )  # fmt: skip
         sizes = {"vocabulary": words, "dev": 200, "pairs": 100_000, "dev_longest": 100, "test_longest": 100}
         return self.workload(settings, DatasetInfo(100_000, 200, sizes, "synthetic"))

@@ -77,7 +77,7 @@ def figures(folder: Path) -> Figures:
 def gradient_bytes(folder: Path) -> int:
     """Of all parameters, in fp32."""
     spec = read_run(folder / "run.json")
-    workload = registry.load_workload(spec.settings.workload)(spec.settings, spec.facts)
+    workload = registry.load_workload(spec.settings.workload)(spec.settings, spec.dataset_info)
     return sum(weights.size * 4 for _, weights in workload.initial_weights(1))
 
 

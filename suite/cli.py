@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from suite import __version__
 from suite.common import process
+from suite.common.command_text import localize_commands
 from suite.common.installed_copy import print_copy_notice
 from suite.common.terminal import clean_lines
-from suite.common.typed import as_typed
 
 COMMANDS = {
     "run": "train to a quality target and log it: what `python run_suite.py` does (suite run --help)",
@@ -83,7 +83,7 @@ def _main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         from suite.results.text import clean
 
-        message = clean(as_typed(str(error)), _LONGEST_MESSAGE)  # it may hold text of a log
+        message = clean(localize_commands(str(error)), _LONGEST_MESSAGE)  # it may hold text of a log
         print(f"suite {parsed.command}: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -104,7 +104,7 @@ def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> in
 
 
 def _say(line: str) -> None:
-    print(clean_lines(as_typed(line)), flush=True)
+    print(clean_lines(localize_commands(line)), flush=True)
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
     sizes = {"classes": chosen["classes"], "objects_per_image_most": OBJECTS}
-    facts = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, sizes, "synthetic")
-    return MaskRCNN(dataclasses.replace(settings, **changes), facts)
+    dataset_info = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, sizes, "synthetic")
+    return MaskRCNN(dataclasses.replace(settings, **changes), dataset_info)
 
 
 def weights(made: MaskRCNN) -> dict[str, np.ndarray]:

@@ -47,8 +47,8 @@ def workload(
 ) -> NCF:
     """The demo's model on the data set, which is written to `folder`; an epoch's last step has one sample."""
     folder.mkdir(exist_ok=True)
-    facts = write(folder)
-    samples = 5 * facts.train_samples
+    dataset_info = write(folder)
+    samples = 5 * dataset_info.train_samples
     batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
     values = {"framework": framework, "devices": devices, "precision": precision, "model": DEMO_MODEL, **changes}
-    return NCF(dataclasses.replace(settings(folder, batch), hyperparameters=ADAM, **values), facts)
+    return NCF(dataclasses.replace(settings(folder, batch), hyperparameters=ADAM, **values), dataset_info)

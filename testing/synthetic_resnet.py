@@ -36,8 +36,8 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    facts = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
-    return ResNet50(dataclasses.replace(settings, **changes), facts)
+    dataset_info = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    return ResNet50(dataclasses.replace(settings, **changes), dataset_info)
 
 
 def weights(made: ResNet50) -> dict[str, np.ndarray]:

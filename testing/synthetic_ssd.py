@@ -36,8 +36,8 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    facts = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
-    return SSD(dataclasses.replace(settings, **changes), facts)
+    dataset_info = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    return SSD(dataclasses.replace(settings, **changes), dataset_info)
 
 
 def weights(made: SSD) -> dict[str, np.ndarray]:

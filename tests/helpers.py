@@ -235,8 +235,8 @@ def alive(process):
 
 def written(folder):
     """What a write below `folder` changes: each file's inode, size and time of writing (the time of access is others')."""
-    facts = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
-    return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
+    dataset_info = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in dataset_info.items()}
 
 
 def status(folder):

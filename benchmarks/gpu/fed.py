@@ -31,11 +31,11 @@ IMAGES, QUALITY = 256, 94
 """Photographs, and the JPEG quality that gives files as large as COCO's."""
 
 
-def write_positives(folder: Path, facts: DatasetInfo) -> None:
-    """Arrays of a prepared MovieLens data set with the counts of `facts`."""
-    random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
-    np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))
-    np.save(folder / "train_item.npy", random.integers(0, items, facts.train_samples, np.int32))
+def write_positives(folder: Path, dataset_info: DatasetInfo) -> None:
+    """Arrays of a prepared MovieLens data set with the counts of `dataset_info`."""
+    random, users, items = np.random.default_rng(1), dataset_info.sizes["users"], dataset_info.sizes["items"]
+    np.save(folder / "train_user.npy", np.sort(random.integers(0, users, dataset_info.train_samples, np.int32)))
+    np.save(folder / "train_item.npy", random.integers(0, items, dataset_info.train_samples, np.int32))
     np.save(folder / "test_item.npy", random.integers(0, items, users, np.int32))
 
 
@@ -43,8 +43,8 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
     """The workload of a run on synthetic batches, with data in `folder` in their place."""
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
-        write_positives(folder, run.facts)
-        return kind(dataclasses.replace(settings, profile="reference", data_dir=str(folder)), run.facts)
+        write_positives(folder, run.dataset_info)
+        return kind(dataclasses.replace(settings, profile="reference", data_dir=str(folder)), run.dataset_info)
     write_coco(folder, IMAGES, QUALITY)
     CocoFolders.name = "photographs"
     CocoFolders().prepare(folder, folder / "prepared")

@@ -94,8 +94,8 @@ def kernels() -> dict[str, Any]:
 def samples() -> bool:
     """Whether NCF's samples that the device draws are the host's, bit for bit."""
     with tempfile.TemporaryDirectory() as folder:
-        facts = synthetic_ncf.write(Path(folder))
-        data = NCFData(synthetic_ncf.settings(folder), facts, synthetic_ncf.place(0, range(1), 1), 5)
+        dataset_info = synthetic_ncf.write(Path(folder))
+        data = NCFData(synthetic_ncf.settings(folder), dataset_info, synthetic_ncf.place(0, range(1), 1), 5)
         (batch,) = next(data.train(0, 1))
         given = drawn_by_device(data.order(0), data.sharding.positions(0, 0), training_key(5, 0))
         order, draw = (torch.from_numpy(one).cuda() for one in given.values())

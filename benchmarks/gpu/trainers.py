@@ -33,7 +33,7 @@ class Case:
     def trainer(self, device: str, precision: str) -> Trainer:
         """Set up on a device, warmed up there."""
         settings = dataclasses.replace(self.workload.settings, precision=precision, device=device.partition(":")[0])
-        made = type(self.workload)(settings, self.workload.facts)
+        made = type(self.workload)(settings, self.workload.dataset_info)
         trainer = load_trainer(settings.workload, "pytorch")(made, WorkerContext(0, 1, range(1), 1, (device,)))
         trainer.setup(self.weights_of(made).items(), True)
         return trainer

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ValueError: An argument is invalid.
     """
-    from suite.common.typed import as_typed
+    from suite.common.command_text import localize_commands
     from suite.preflight.doctor import examine
 
     if args.gpus is not None and args.gpus < 1:
@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
         versions = {"suite_version": __version__, "python_version": platform.python_version()}
         print(json.dumps({**versions, "findings": [dataclasses.asdict(finding) for finding in findings]}, indent=1))
     else:
-        print(*(clean_lines(f"{finding.level:<10}  {as_typed(finding.line)}") for finding in findings), sep="\n")
+        print(
+            *(clean_lines(f"{finding.level:<10}  {localize_commands(finding.line)}") for finding in findings), sep="\n"
+        )
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
 

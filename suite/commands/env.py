@@ -7,10 +7,10 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from suite.commands.arguments import add, add_machines
+from suite.common.command_text import localize_commands
 from suite.common.paths import env_root
 from suite.common.registry import suggestion
 from suite.common.terminal import clean_lines
-from suite.common.typed import as_typed
 from suite.environments import locks, venvs
 from suite.environments.check import check_environment, damage, installed
 from suite.environments.locks import Lock
@@ -77,7 +77,7 @@ def _confirm(question: str) -> bool:
 
 def _print_line(line: str) -> None:
     # A single write keeps lines apart if several environments are created at the same time.
-    sys.stdout.write(f"{clean_lines(as_typed(line))}\n")
+    sys.stdout.write(f"{clean_lines(localize_commands(line))}\n")
     sys.stdout.flush()
 
 

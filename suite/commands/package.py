@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ValueError: The logs cannot be submitted.
     """
-    from suite.common.typed import as_typed
+    from suite.common.command_text import localize_commands
     from suite.packaging.write import PackageOptions, package
 
     options = PackageOptions(
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         code=args.code,
         explanation=args.explain.strip(),
     )
-    print(clean_lines(as_typed("\n".join(lines(package(args.logs, args.out, options))))))
+    print(clean_lines(localize_commands("\n".join(lines(package(args.logs, args.out, options))))))
     return 0
 
 

@@ -19,6 +19,7 @@ from suite.common.run_folder import safe_name
 from workloads import files
 from workloads.api import DatasetInfo, Deviation, Json, Settings
 from workloads.api.deviations import deviation_from_json, deviation_of_text
+from workloads.api.former_names import current_run_file
 
 SCHEMA = 2
 
@@ -61,7 +62,7 @@ class RunSpec:
     folder: str
     """The run's folder."""
     settings: Settings
-    facts: DatasetInfo
+    dataset_info: DatasetInfo
     labels: tuple[Label, ...]
     """Conditions that are shown with every number of this run."""
     division: str
@@ -87,13 +88,13 @@ class RunSpec:
     """Name of the study that the run belongs to. Empty: it does not belong to a study."""
     study_cell: tuple[str, ...] = ()
     """Settings `key=value` that identify the cell of the study."""
-    typed: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     """Overrides of the command line that repeat the job."""
     checkpoint: str = "off"
     """When to write a checkpoint: `off`, `every:EPOCHS`, or `every:MINUTESmin`."""
     checkpoint_final: bool = False
     """Keep the trained weights after the run."""
-    continues: Mapping[str, Json] = field(default_factory=dict)
+    resume_from: Mapping[str, Json] = field(default_factory=dict)
     """How the run resumes an interrupted attempt. Empty: the run starts from step 0.
 
     `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at which the interrupted attempt was
@@ -116,10 +117,10 @@ class RunSpec:
         Arrays of the facts are copied to files next to it, so that workers do not need the data set to read them.
         """
         value = asdict(self) | labels_and_deviations(self)
-        for name, source in self.facts.arrays.items():
+        for name, source in self.dataset_info.arrays.items():
             copy = path.with_name(f"facts-{safe_name(name)}.npy")
             shutil.copyfile(source, copy)
-            value["facts"]["arrays"][name] = copy.name
+            value["dataset_info"]["arrays"][name] = copy.name
         write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def seen_by_workers(self) -> RunSpec:
@@ -191,26 +192,26 @@ def read_run(path: Path) -> RunSpec:
 def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
     """Return the facts in the run.json at `path`. Their arrays lie next to it. Raises ValueError, TypeError, AttributeError."""
     arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
-    facts: DatasetInfo = _build(DatasetInfo, {**value, "arrays": arrays}, path)
-    return facts
+    dataset_info: DatasetInfo = _build(DatasetInfo, {**value, "arrays": arrays}, path)
+    return dataset_info
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # newer than the schema
+    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "overrides": []}  # newer than the schema
     new |= {"label_facts": [], "deviation_facts": []}
     new |= {
         "checkpoint": "off",
         "checkpoint_final": False,
-        "continues": {},
+        "resume_from": {},
         "environment_variables": {},
         "open_network": False,
         "code_digest": "",
     }
-    value = {**new, **value}
+    value = {**new, **current_run_file(value)}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # older files lack these keys
     settings.pop("clock", None)  # older files have the clock in addition to the round
     value["settings"] = _build(Settings, settings, path)
-    value["facts"] = dataset_info_from_json(value["facts"], path)
+    value["dataset_info"] = dataset_info_from_json(value["dataset_info"], path)
     value |= {"labels": labels_from_json(value), "deviations": deviations_from_json(value)}
     del value["label_facts"], value["deviation_facts"]
     value["hosts"] = [_build(Host, {"interface": "", **host}, path) for host in value["hosts"]]

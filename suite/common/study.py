@@ -113,10 +113,10 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
         name,
         described["sentence"],
         size,
-        {str(key): as_typed(value) for key, value in settings.items()},
+        {str(key): to_override_text(value) for key, value in settings.items()},
         {str(key): _values(name, key, value) for key, value in _mapping(name, "axes", axes).items()},
         tuple(
-            {str(key): as_typed(value) for key, value in _mapping(name, "points", point).items()}
+            {str(key): to_override_text(value) for key, value in _mapping(name, "points", point).items()}
             for point in _list(name, "points", points)
         ),
         _mapping(name, "table", described.get("table")),
@@ -124,7 +124,7 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
     )
 
 
-def as_typed(value: Json) -> str:
+def to_override_text(value: Json) -> str:
     """Return a value of a file in the form of a command-line override."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -153,7 +153,7 @@ def _list(name: str, what: str, value: object) -> Sequence[Any]:
 
 
 def _values(name: str, key: object, value: object) -> tuple[str, ...]:
-    values = tuple(as_typed(item) for item in _list(name, f"the axis {key}", value))
+    values = tuple(to_override_text(item) for item in _list(name, f"the axis {key}", value))
     if not values:
         raise ValueError(f"study={name}: the axis {key} has no values. {_FORM}")
     return values

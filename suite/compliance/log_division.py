@@ -97,8 +97,8 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     logged, parts = json.loads(settings_json), json.loads(parts_json)
     kind: type[Workload] = registry.load_workload(logged["workload"])
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
-    facts = kind.load_dataset_info(settings)  # without a folder of data: the published counts
-    workload = kind(settings, facts)
+    dataset_info = kind.load_dataset_info(settings)  # without a folder of data: the published counts
+    workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}
     rule_inputs = {name: value for name, value in workload.rule_inputs().items() if name not in SHARES}
     set_name = settings.hyperparameter_set
@@ -106,11 +106,11 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     if set_name not in kind.named_sets():
         found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", sentence=_unknown_set(set_name)))
     found += [*kind.deviations(settings), *kind.deviations(settings, **rule_inputs, **shares)]
-    found += map(data_deviation, facts.notes)
-    counts = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
+    found += map(data_deviation, dataset_info.notes)
+    counts = {"train_samples": dataset_info.train_samples, "eval_samples": dataset_info.evaluation_samples}
     not_compared = {*_FILE_OPTIONS, *kind.length_dependent_log_keys}
     keys = {key: value for key, value in {**workload.log_keys(), **counts}.items() if key not in not_compared}
-    about = facts.train_samples if "train_samples" in not_compared else 0
+    about = dataset_info.train_samples if "train_samples" in not_compared else 0
     return ExpectedLog(tuple(found), json.loads(json.dumps(keys)), about)
 
 

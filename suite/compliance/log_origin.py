@@ -31,7 +31,9 @@ _OVERLAP_BYTES = 1 << 10
 """Length of the end of a block that is searched again with the next block."""
 _MAX_FILE_BYTES = 16 << 20
 _KEYS_OF_FILES = {
-    "run.json": frozenset({"settings", "facts", "run_index", "cache_cleared", "code_digest", "continues"}),
+    "run.json": frozenset(
+        {"settings", "dataset_info", "facts", "run_index", "cache_cleared", "code_digest", "resume_from"}
+    ),
     "status.json": frozenset({"run_index", "controller"}),
     "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
 }

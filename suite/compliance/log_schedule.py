@@ -101,8 +101,8 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
         return _schedule_from_log(record, events, workload)
     batch = workload.settings.global_batch_size
     if workload.batch_unit == "tokens":
-        facts = workload.facts
-        samples = facts.train_samples - workload.left_out_samples_per_epoch + workload.repeated_samples_per_epoch
+        dataset_info = workload.dataset_info
+        samples = dataset_info.train_samples - workload.left_out_samples_per_epoch + workload.repeated_samples_per_epoch
         steps = workload.steps_per_epoch
         return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
     repeated = workload.repeated_samples_per_epoch
@@ -130,7 +130,7 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
     least = 0 if depends_on_lengths else workload.repeated_samples_per_epoch
     is_exact = logged.has_recorded_facts or (not depends_on_lengths and len(workload.shapes()) == 1)
     needed = f"{least}" if is_exact else f"at least {least}"
-    fits_share = share is None or repeated is None or _share(repeated, workload.facts.train_samples) == share
+    fits_share = share is None or repeated is None or _share(repeated, workload.dataset_info.train_samples) == share
     if fits_share and repeated is not None and (repeated == least if is_exact else repeated >= least):
         return
     line = next((event.line for event in events if event.key == "suite_run"), 0)
@@ -167,7 +167,7 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
     steps, samples = first.step // epochs, int(first.samples) // epochs
     suite_run = suite_run_value(events)
     repeated = whole_number(suite_run.get("repeated_samples_per_epoch")) or 0
-    share, train_samples = number(suite_run.get("left_out_share")) or 0.0, workload.facts.train_samples
+    share, train_samples = number(suite_run.get("left_out_share")) or 0.0, workload.dataset_info.train_samples
     least = train_samples + repeated - math.ceil(share * train_samples)
     most = train_samples + repeated - max(0, math.floor((share - SHARE_ROUNDING) * train_samples))
     largest, smallest = _largest_step(workload), _smallest_step(workload)

@@ -17,6 +17,7 @@ from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
 from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
+from workloads.api.former_names import current_run_file
 
 PARTS = ("model", "hyperparameters", "options")
 """Objects of `suite_run` that decide what a run computes, in addition to its settings."""
@@ -40,7 +41,7 @@ class LoggedWorkload:
 
 def read_run_file(record: RunRecord) -> Mapping[str, Json]:
     """Return the object in the run.json next to a log. Empty if there is none."""
-    return json_object(record.path.with_name("run.json"), MAX_RUN_FILE_BYTES)
+    return current_run_file(json_object(record.path.with_name("run.json"), MAX_RUN_FILE_BYTES))
 
 
 def logged_settings(record: RunRecord) -> dict[str, Json]:
@@ -84,12 +85,12 @@ def build_workload(
     elif settings.rules not in kind.rounds():
         raise NotVerifiableError(f"round {clean(settings.rules, 40)} is not installed here")
     recorded_facts = _recorded_facts(record, run_file)
-    facts = replace(
+    dataset_info = replace(
         recorded_facts or kind.load_dataset_info(settings),
         train_samples=_logged_count(events, "train_samples"),
         evaluation_samples=_logged_count(events, "eval_samples"),
     )
-    return LoggedWorkload(kind(settings, facts), has_recorded_facts=recorded_facts is not None)
+    return LoggedWorkload(kind(settings, dataset_info), has_recorded_facts=recorded_facts is not None)
 
 
 def _logged_count(events: Sequence[Event], key: str) -> int:
@@ -101,12 +102,12 @@ def _logged_count(events: Sequence[Event], key: str) -> int:
 
 def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> DatasetInfo | None:
     """Return the facts in run.json, or None if it has none of this log's data."""
-    value = run_file.get("facts")
+    value = run_file.get("dataset_info")
     if not isinstance(value, dict) or value.get("fingerprint") != record.settings.data_fingerprint:
         return None
     arrays = value.get("arrays")
     names = arrays.values() if isinstance(arrays, dict) else ()
     if not all(isinstance(name, str) and Path(name).name == name for name in names):  # a path leads out of the folder
         return None
-    facts = dataset_info_from_json(value, record.path.with_name("run.json"))
-    return facts if all(Path(path).is_file() for path in facts.arrays.values()) else None
+    dataset_info = dataset_info_from_json(value, record.path.with_name("run.json"))
+    return dataset_info if all(Path(path).is_file() for path in dataset_info.arrays.values()) else None

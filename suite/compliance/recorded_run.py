@@ -69,7 +69,7 @@ def find_run_file_complaints(
     record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
 ) -> Iterator[Complaint]:
     """Yield each contradiction between a log and the run.json next to it. `run_file`: its object; empty if there is none."""
-    is_resumed = bool(run_file.get("continues"))
+    is_resumed = bool(run_file.get("resume_from"))
     for fact in (*_facts(events, run_file), *_overrides(record, events, run_file)):
         if is_resumed and fact.name in _OF_FIRST_ATTEMPT:
             continue
@@ -84,7 +84,16 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
     """Return what could not be compared with run.json, because the file or a part of it is missing."""
     if not run_file:
         return ["run.json is not next to the log"]
-    parts = ("settings", "identity", "facts", "division", "deviations", "cache_cleared", "continues", "typed")
+    parts = (
+        "settings",
+        "identity",
+        "dataset_info",
+        "division",
+        "deviations",
+        "cache_cleared",
+        "resume_from",
+        "overrides",
+    )
     absent = [name for name in parts if name not in run_file]
     unverified = [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
     if not any(json_lines(record.path.with_name(METRICS_FILE))):
@@ -101,7 +110,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
     for event in events:
         first.setdefault(event.key, event.value)
     settings, identity, data, versions, git = (
-        _object(run_file.get(name)) for name in ("settings", "identity", "facts", "versions", "git")
+        _object(run_file.get(name)) for name in ("settings", "identity", "dataset_info", "versions", "git")
     )
     for name in field_names(Settings, logged=True):
         if name in settings and name in logged:
@@ -156,7 +165,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
 
 def _overrides(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
     """Yield the settings that run.json says were set on the command line, and the seed."""
-    overrides = run_file.get("typed")
+    overrides = run_file.get("overrides")
     texts = [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
     by_key = {key.lstrip("+"): value.strip("'\"") for key, _, value in (text.partition("=") for text in texts)}
     for item in fields(Settings):
@@ -196,9 +205,9 @@ def _workload_override(record: RunRecord, events: Sequence[Event], key: str, val
 
 
 def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Complaint]:
-    if "continues" not in run_file:
+    if "resume_from" not in run_file:
         return
-    resumed = _object(run_file["continues"])
+    resumed = _object(run_file["resume_from"])
     line = next((event.line for event in events if event.key == "suite_continued"), 0)
     count = whole_number(resumed.get("resumptions")) if resumed else 0
     if count is None:  # an older version of the suite did not count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from suite.common.typed import as_typed
+from suite.common.command_text import localize_commands
 
 _WORD = re.compile(r"(workload|framework|profile)=([\w-]+)")
 """An override that changes the help text, with a single name as its value."""
@@ -29,7 +29,7 @@ def answer(arguments: Sequence[str]) -> str | None:
         return None
     from suite.config.help import help_text
 
-    return as_typed(help_text({word[1]: (word[2],) for word in matches if word}))
+    return localize_commands(help_text({word[1]: (word[2],) for word in matches if word}))
 
 
 def _plugins_of_the_file() -> bool:

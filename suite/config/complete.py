@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common import conf, registry
-from suite.common.typed import COMMANDS, run_command
+from suite.common.command_text import COMMANDS, run_command
 from suite.config import keys
 
 INSTALL = """_suite() {{

@@ -15,10 +15,10 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from suite import __version__
 from suite.common import registry
+from suite.common.command_text import localize_commands
 from suite.common.run_config import RunConfig
 from suite.common.study import StudyCell
 from suite.common.terminal import clean_lines
-from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.command_line import Flags, as_texts, parse_flags, plugins_of, search_folders
 from suite.config.composer import Composer, print_by_hydra
@@ -35,15 +35,15 @@ class Composed:
     """The configuration of one job."""
 
     config: RunConfig
-    typed: tuple[str, ...]
+    all_overrides: tuple[str, ...]
     """Overrides of the command line, each as `key=value`, and the folders of the user's files."""
     cell: StudyCell | None = None
     """Cell of a study. None: the job does not belong to a study."""
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """`typed` without settings of Hydra."""
-        return tuple(text for text in self.typed if not text.startswith("hydra."))
+        """`all_overrides` without settings of Hydra."""
+        return tuple(text for text in self.all_overrides if not text.startswith("hydra."))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _compose(arguments: Sequence[str]) -> Request:
     plugin_names = plugins_of(override_list)
     plugins = _activate(plugin_names, override_list)
     if flags.help:
-        print(clean_lines(as_typed(help_text(dict(_swept(override_list))))))
+        print(clean_lines(localize_commands(help_text(dict(_swept(override_list))))))
         return Request(())
     composer, added, notes = Composer(), list[str](), list[str]()
     if flags.by_hydra:

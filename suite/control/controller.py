@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from suite.common import process, registry
+from suite.common.command_text import localize_commands, program
 from suite.common.paths import PROJECT
 from suite.common.plugin_errors import describe_plugin_error
 from suite.common.terminal import clean_lines
-from suite.common.typed import as_typed, program
 from suite.config.compose import compose
 from suite.control.command import Command, output_folder
 from suite.control.interrupts import WholeLines, listen, resuming_command
@@ -35,14 +35,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         resumed = commands_to_resume(arguments)
     except ValueError as error:
-        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        print(f"{program()}: {localize_commands(str(error))}", file=sys.stderr)
         return 2
     if not resumed:
         return _run_command(arguments)
     code = 0
     for command in resumed:
         print(
-            f"settings from the folder: {as_typed('python run_suite.py')} {shlex.join(command.arguments)}", flush=True
+            f"settings from the folder: {localize_commands('python run_suite.py')} {shlex.join(command.arguments)}",
+            flush=True,
         )
         with _working_directory(command.folder):
             code = max(code, _run_command(command.arguments))
@@ -91,7 +92,7 @@ def _run_command(arguments: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and command is not None:
             error.filename = error.filename or str(command.output)  # the error of a full disk has no file name
-        print(clean_lines(f"{program()}: {as_typed(one_line(error))}"), file=sys.stderr)
+        print(clean_lines(f"{program()}: {localize_commands(one_line(error))}"), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         _print_interrupted(command, console)

@@ -157,7 +157,7 @@ def _until(draft: PartialJob, submits: bool) -> str:
     """Return until when the facts are unknown that need a complete job. A login node has no job, only a draft."""
     if draft.generates:
         return " until the data set is generated"
-    if submits and draft.facts is not None:
+    if submits and draft.dataset_info is not None:
         return " until the SLURM job starts"
     return " until the problems are solved"
 

@@ -29,7 +29,7 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
                 f"{first.name} and {job.name}: the file system of {output} does not distinguish these folder names. "
                 f"Set names that differ in more than case, or set a different output=FOLDER"
             )
-        overrides = sorted(set(first.template.typed) ^ set(job.template.typed))
+        overrides = sorted(set(first.template.overrides) ^ set(job.template.overrides))
         keys = list(dict.fromkeys(override.partition("=")[0] for override in overrides))
         if not keys:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings. Remove a duplicate")

@@ -14,8 +14,8 @@ from typing import Any
 
 from rich.console import Console
 
+from suite.common.command_text import run_command
 from suite.common.terminal import clean_lines
-from suite.common.typed import run_command
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Ctrl-C, `kill`, a closed terminal or ssh connection, and the signals that batch systems send before the time limit or to

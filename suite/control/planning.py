@@ -57,7 +57,7 @@ def plan_all(
             hosts,
             composed.cell,
             versions,
-            composed.typed,
+            composed.all_overrides,
         )
         for composed, earlier_plan in itertools.zip_longest(request.jobs, earlier)
     ]

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from suite.common import process
+from suite.common.command_text import localize_commands, program
 from suite.common.installed_copy import print_copy_notice
 from suite.common.terminal import clean_lines
-from suite.common.typed import as_typed, program
 from suite.config.at_once import answer
 
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         from suite.control.controller import main as run
     except ValueError as error:
-        print(clean_lines(f"{program()}: {as_typed(str(error))}"), file=sys.stderr)
+        print(clean_lines(f"{program()}: {localize_commands(str(error))}"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         process.print_no_more()

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
+from suite.common.command_text import localize_commands, program
 from suite.common.relative_path import relative_path
 from suite.common.terminal import clean_lines
-from suite.common.typed import as_typed, program
 from suite.control.interrupts import signals_held
 from suite.control.sweep import EndedRun
 
@@ -34,7 +34,7 @@ def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int
     try:
         _summarize(ended, console)
     except KeyboardInterrupt:
-        text = as_typed(f"interrupted after the runs, which are kept. For their report, run: {command}")
+        text = localize_commands(f"interrupted after the runs, which are kept. For their report, run: {command}")
         console.print(escape(text), soft_wrap=True)
         return 130
     except (ValueError, OSError) as error:
@@ -44,7 +44,7 @@ def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int
             if exists
             else "The folder of the runs has been deleted"
         )
-        text = as_typed(f"no report: {one_line(error)}. {kept}")
+        text = localize_commands(f"no report: {one_line(error)}. {kept}")
         print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
     return code
 
@@ -76,5 +76,5 @@ def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
             folder = relative_path(ended[0].job.folder.parent)
             console.print(f"Logs  {folder}", soft_wrap=True, markup=False)
             if any(run.status.status == "success" for run in ended):
-                next_command = as_typed(f"suite report {shlex.quote(folder)} --html report.html")
+                next_command = localize_commands(f"suite report {shlex.quote(folder)} --html report.html")
                 console.print(f"Next  {next_command}", soft_wrap=True, markup=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.markup import escape
 
 from suite.common.checkpoints import WEIGHTS
+from suite.common.command_text import localize_commands
 from suite.common.relative_path import relative_path
-from suite.common.typed import as_typed
 from suite.control.clearing import clear_caches, open_reasons
 from suite.control.command import Command
 from suite.control.hosts.agents import Agents
@@ -99,7 +99,7 @@ def run_jobs(
     for job in jobs:
         for line in doctor.warnings_before(job, on_agents=agents is not None):
             if line not in warned:
-                command.warn(as_typed(line))
+                command.warn(localize_commands(line))
             warned.add(line)
         for index in range(job.run_count):
             check_output()

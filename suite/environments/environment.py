@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from suite.common.command_text import localize_commands
 from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import suggestion
 from suite.common.run_config import EnvironmentConfig
-from suite.common.typed import as_typed
 from suite.environments import containers, locks, venvs
 from suite.environments.answers import answer, last_line
 from suite.launch.recorded_env import HIDDEN, SECRET, recorded_prefixes
@@ -288,5 +288,5 @@ def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
             f"environment {name} is unfinished or damaged ({status.reason}). To recreate it, run: {create}"
         )
     if status.state == "outdated":
-        warn(f"environment {name} is outdated ({status.reason}). To update it, run: {as_typed(create)}")
+        warn(f"environment {name} is outdated ({status.reason}). To update it, run: {localize_commands(create)}")
     return status.python

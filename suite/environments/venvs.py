@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.command_text import localize_commands
 from suite.common.paths import PROJECT, env_root
-from suite.common.typed import as_typed
 from suite.environments import installer, locks, own_package
 from suite.environments.answers import answer
 from suite.environments.locks import Lock, Version
@@ -61,7 +61,7 @@ class EnvironmentStatus:
     def shown(self) -> str:
         """The state and its reason, as text for the user."""
         if self.is_of_another_checkout:
-            return f"{self.reason} (usable). To update it, run: {as_typed(f'suite env create {self.name}')}"
+            return f"{self.reason} (usable). To update it, run: {localize_commands(f'suite env create {self.name}')}"
         return f"{self.state} ({self.reason})" if self.reason else self.state
 
 

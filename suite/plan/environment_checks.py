@@ -81,7 +81,7 @@ def _launched(draft: PartialJob) -> RunSpec:
         runs_required=0,
         folder="",
         settings=settings,
-        facts=DatasetInfo(0, 0, {}, ""),
+        dataset_info=DatasetInfo(0, 0, {}, ""),
         labels=(),
         division="",
         deviations=(),

@@ -73,7 +73,7 @@ class PartialJob:
     run_count: int = 1
     environment: Environment | None = None
     """None: the environment is missing."""
-    facts: DatasetInfo | None = None
+    dataset_info: DatasetInfo | None = None
     """Counts and fingerprint of its data set. None: the data set is missing."""
     versions: Mapping[str, str | None] = field(default_factory=dict)
     """Maps a distribution to its version in the environment. None: it is not installed there."""
@@ -87,7 +87,7 @@ class PartialJob:
             of_run: The workload with its data set. With it, lengths are checked too.
         """
         rule_inputs = {"seed_source": self.seed_source, **(of_run.rule_inputs() if of_run is not None else {})}
-        of_data = map(data_deviation, self.facts.notes if self.facts is not None else ())
+        of_data = map(data_deviation, self.dataset_info.notes if self.dataset_info is not None else ())
         of_environment = environment_deviations(self.environment_variables)
         check = self.workload.deviations
         return (*check(self.settings), *check(self.settings, **rule_inputs), *of_data, *of_environment)

@@ -43,7 +43,7 @@ def plan(
     hosts: Sequence[AvailableHost] = (),
     cell: StudyCell | None = None,
     descriptions: Descriptions | None = None,
-    typed: Sequence[str] = (),
+    overrides: Sequence[str] = (),
 ) -> Plan:
     """Plan a job, and collect all errors that would prevent it, without starting a process of the run.
 
@@ -84,13 +84,13 @@ def plan(
             if draft.environment is not None:
                 draft = describe_environment(draft, draft.environment, descriptions or Descriptions())
         with findings:
-            draft = replace(draft, facts=None if draft.generates else workload.load_dataset_info(draft.settings))
+            draft = replace(draft, dataset_info=None if draft.generates else workload.load_dataset_info(draft.settings))
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
-            if draft.facts is not None and output is not None and not findings:
-                job = make_job(draft, config, name, output, cell, typed)
-    if draft is not None and draft.facts is not None:
-        notes += schedule_notes(draft.workload, draft.settings, draft.facts)
+            if draft.dataset_info is not None and output is not None and not findings:
+                job = make_job(draft, config, name, output, cell, overrides)
+    if draft is not None and draft.dataset_info is not None:
+        notes += schedule_notes(draft.workload, draft.settings, draft.dataset_info)
     return Plan(job, tuple(findings), draft, tuple(notes))
 
 

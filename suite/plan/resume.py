@@ -38,7 +38,7 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 
 def identity(run: RunSpec) -> str:
     """Return a hash of a run's computation: settings without seed and paths, the data's fingerprint, environment variables."""
-    parts: list[Any] = [_compared_settings(run), run.facts.fingerprint]
+    parts: list[Any] = [_compared_settings(run), run.dataset_info.fingerprint]
     if variables := identifying_variables(run.environment_variables):
         parts.append(variables)
     text = json.dumps(parts, sort_keys=True, default=str)
@@ -162,7 +162,7 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
         f"{name} is {_shown(before.get(name))} in that run and {_shown(now.get(name))} in this command"
         for name in differing
     ]
-    if earlier.facts.fingerprint != run.facts.fingerprint:
+    if earlier.dataset_info.fingerprint != run.dataset_info.fingerprint:
         texts.append("the data set has different content (fingerprint)")
     shown = texts[:_MAX_DIFFERENCES]
     return [*shown, f"and {len(texts) - len(shown)} more"] if len(texts) > len(shown) else shown
@@ -269,7 +269,7 @@ def _named_settings(run: RunSpec) -> dict[str, str]:
 
 def _overrides(run: RunSpec) -> dict[str, str]:
     """Return the value of each command-line override of a run by key."""
-    return {text.partition("=")[0]: text.partition("=")[2] for text in run.typed}
+    return {text.partition("=")[0]: text.partition("=")[2] for text in run.overrides}
 
 
 def _run_count(run: RunSpec) -> int:
@@ -331,7 +331,7 @@ def _resumed(run: RunSpec, path: Path) -> RunSpec:
     """Return the run as resumed from a checkpoint, with the seed of the earlier attempt and the labels of a resumed run."""
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3
-    before = int(earlier.continues.get("resumptions", bool(earlier.continues)))
+    before = int(earlier.resume_from.get("resumptions", bool(earlier.resume_from)))
     return replace(
         run,
         settings=replace(run.settings, seed=earlier.settings.seed),
@@ -339,5 +339,5 @@ def _resumed(run: RunSpec, path: Path) -> RunSpec:
         labels=(*run.labels, Label(LabelKind.RESUMED)),
         deviations=(*run.deviations, RESUMED),
         division="open",
-        continues={"checkpoint": path.name, "stopped_ms": round(stopped_ms), "resumptions": before + 1},
+        resume_from={"checkpoint": path.name, "stopped_ms": round(stopped_ms), "resumptions": before + 1},
     )

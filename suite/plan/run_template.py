@@ -30,7 +30,7 @@ def make_job(
     name: str,
     output: Path,
     cell: StudyCell | None,
-    typed: Sequence[str],
+    overrides: Sequence[str],
 ) -> Job:
     """Return the job of a partial job whose environment and data set exist.
 
@@ -46,13 +46,13 @@ def make_job(
         ValueError: The settings do not suit the data set, or the batches do not fit into memory.
     """
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
-    facts = draft.facts
+    dataset_info = draft.dataset_info
     assert env is not None
-    assert facts is not None
-    of_run = workload(settings, facts)
+    assert dataset_info is not None
+    of_run = workload(settings, dataset_info)
     check_workload(of_run)
     check_inputs(of_run, draft.hosts)
-    fixed_labels, cores = _labels(settings, facts, draft.hosts)
+    fixed_labels, cores = _labels(settings, dataset_info, draft.hosts)
     deviations = draft.deviations(of_run) or _code_deviations(workload.name, framework.name)
     installed = {name: version for name, version in draft.versions.items() if version is not None}
     versions = {"suite": __version__, **installed}
@@ -63,7 +63,7 @@ def make_job(
         runs_required=workload.runs_required,
         folder="",
         settings=settings,
-        facts=facts,
+        dataset_info=dataset_info,
         labels=fixed_labels,
         division=division_of(deviations),
         deviations=deviations,
@@ -80,7 +80,7 @@ def make_job(
         hosts=assign_devices(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
-        typed=tuple(typed),
+        overrides=tuple(overrides),
         checkpoint=config.checkpoint.when,
         checkpoint_final=config.checkpoint.final,
         environment_variables=draft.environment_variables,
@@ -108,7 +108,7 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
 
 
 def _labels(
-    settings: Settings, facts: DatasetInfo, hosts: Sequence[AvailableHost] = ()
+    settings: Settings, dataset_info: DatasetInfo, hosts: Sequence[AvailableHost] = ()
 ) -> tuple[tuple[Label, ...], tuple[int, ...]]:
     """Return the labels of the run, and the cores that its devices share (those of the first machine)."""
     labels = [profile_label(settings.profile)] if settings.profile != "reference" else []
@@ -125,7 +125,7 @@ def _labels(
         labels.append(Label(LabelKind.ASYNC))
     if settings.straggler_ms:
         labels.append(Label(LabelKind.STRAGGLER, f"{settings.straggler_ms} ms"))
-    return (*labels, *(Label(LabelKind.DATA, note) for note in facts.notes)), cores
+    return (*labels, *(Label(LabelKind.DATA, note) for note in dataset_info.notes)), cores
 
 
 def _code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:

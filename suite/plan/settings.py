@@ -187,7 +187,9 @@ def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, 
     return min(found, default=(99, 0))  # no GPU is visible: `decide_devices` reports this
 
 
-def _linear_backend(config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
+def _linear_backend(
+    config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str
+) -> str:
     """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
 
     `auto` depends on the processor of this machine. Measurements are in docs/design.md.

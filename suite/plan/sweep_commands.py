@@ -114,7 +114,7 @@ def _commands_of_jobs(output: Path) -> Iterator[SweepCommand]:
             run = read_run(path)
         except (OSError, ValueError):
             continue
-        arguments = _without_call(run.typed)
+        arguments = _without_call(run.overrides)
         if arguments and not run.study and arguments not in seen:
             seen.add(arguments)
             yield SweepCommand(arguments, os.getcwd())

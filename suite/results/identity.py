@@ -54,7 +54,8 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
         "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules",
-        "clock", "linear_backend", "graphs", "kernels", "variant", "global_batch_size", "lr_scaling", "thread_waiting", "max_epochs",
+        "clock", "linear_backend", "graphs", "kernels", "variant", "global_batch_size", "lr_scaling", "thread_waiting",
+        "max_epochs",
         HYPERPARAMETERS,
     ),
 }  # fmt: skip

@@ -31,7 +31,7 @@ class CheckpointManager:
     rank 0 broadcasts at each check how many steps later the next check is, so that the steps in between do not wait for a
     message. The state of the model is the same in all workers. The file holds the state, the position in the data, and the
     log so far. The controller keeps the newest two files. To resume, it moves the newest complete file into the folder of
-    the new attempt and names it in run.json (`continues`). Each worker then calls `restore` after `setup`.
+    the new attempt and names it in run.json (`resume_from`). Each worker then calls `restore` after `setup`.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
 
 def _resumed_from(run: RunSpec) -> Path:
     """Return the file from which a run resumes."""
-    return Path(run.folder) / str(run.continues["checkpoint"])
+    return Path(run.folder) / str(run.resume_from["checkpoint"])
 
 
 def load_resumed_log(run: RunSpec) -> Checkpoint:

@@ -47,7 +47,7 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "sample_unit": run.identity["sample_unit"],
             "batch_unit": run.identity["batch_unit"],
             **({"metric_signatures": dict(metric_signatures)} if metric_signatures else {}),
-            "data_fingerprint": run.facts.fingerprint,
+            "data_fingerprint": run.dataset_info.fingerprint,
             "repeated_samples_per_epoch": workload.repeated_samples_per_epoch,
             "repeated_share": workload.repeated_share,
             "left_out_share": workload.left_out_share,
@@ -83,8 +83,8 @@ def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
         "seed": run.settings.seed,
         "global_batch_size": run.settings.global_batch_size,
         **workload.log_keys(),
-        "train_samples": run.facts.train_samples,
-        "eval_samples": run.facts.evaluation_samples,
+        "train_samples": run.dataset_info.train_samples,
+        "eval_samples": run.dataset_info.evaluation_samples,
     }
     metadata = workload.log_metadata()
     for key, value in keys.items():

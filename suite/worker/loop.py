@@ -129,7 +129,7 @@ class Loop:
             OSError: The log cannot be written.
         """
         try:
-            if self.run_spec.continues:
+            if self.run_spec.resume_from:
                 self._resume()
             else:
                 self._begin()
@@ -163,7 +163,7 @@ class Loop:
         self.scores, self.train_seconds = loop_state["scores"], loop_state["train_seconds"]
         self.heartbeat.update(step=self.position, samples=loop_state["samples"])
         self.contention.begin(loop_state["contention"][self.worker.rank])
-        stopped_ms = self.run_spec.continues["stopped_ms"]
+        stopped_ms = self.run_spec.resume_from["stopped_ms"]
         idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
         self.log.event("suite_continued", idle, step=self.position)
 

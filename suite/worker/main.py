@@ -67,13 +67,13 @@ def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> Non
     first = worker.rank == 0
     log_path = folder / f"result_{run.run_index}.txt" if first else None
     trainer = None
-    if log_path is not None and run.continues:
+    if log_path is not None and run.resume_from:
         earlier = load_resumed_log(run)
         log_path.write_bytes(earlier.log)
         (folder / "metrics.jsonl").write_bytes(earlier.metrics)
-    with RunLog(log_path, append=bool(run.continues)) as log:
+    with RunLog(log_path, append=bool(run.resume_from)) as log:
         try:
-            workload = load_workload(run.settings.workload)(run.settings, run.facts)
+            workload = load_workload(run.settings.workload)(run.settings, run.dataset_info)
             trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, worker)
             code = _report_code(run, heartbeat)
             run = replace(run, code_digest=code)

@@ -37,7 +37,7 @@ def main() -> int:
     check_network()
     run = read_run(Path(sys.argv[1]))
     settings = run.settings
-    workload = load_workload(settings.workload)(settings, run.facts)
+    workload = load_workload(settings.workload)(settings, run.dataset_info)
     trainer = load_trainer(settings.workload, settings.framework)
     trainer.run_parameter_server(workload, os.environ[SERVER_VARIABLE], settings.devices)
     return 0

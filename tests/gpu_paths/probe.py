@@ -39,7 +39,7 @@ class Pinning(TorchDispatchMode):
 def probed(folder):
     """Of a step and of an evaluation batch: counts, and the lines that waited, as PyTorch itself sees them."""
     run = read_run(folder / "run.json").seen_by_workers()
-    workload = load_workload(run.settings.workload)(run.settings, run.facts)
+    workload = load_workload(run.settings.workload)(run.settings, run.dataset_info)
     place = worker_context_from_env(run)
     trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
     waits = collections.Counter()

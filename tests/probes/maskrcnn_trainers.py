@@ -36,8 +36,8 @@ def computed(framework, case, compile="", steps=10):
     """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
 
     `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy batches; `digests` of the
-    state after setup with and without warm-up, after the steps, and after load_state_dict(state()); names of the parameters that
-    `moved`; `traces`, if counted.
+    state after setup with and without warm-up, after the steps, and after load_state_dict(state_dict()); names of the
+    parameters that `moved`; `traces`, if counted.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warmup=True)
     batch, initial, weights = synthetic.batch(workload, 0), trainer.state_dict(), synthetic.weights(workload)

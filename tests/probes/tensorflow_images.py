@@ -22,7 +22,7 @@ def passes(kind, *cuts):
     """The stem's gradients summed over backward passes of parts of a batch of the `uneven` case, and the running statistics,
     flat, that they leave."""
     made = synthetic_resnet.workload("uneven", "tensorflow")
-    trainer = ResNetTrainer(kind(made.settings, made.facts), place_here())
+    trainer = ResNetTrainer(kind(made.settings, made.dataset_info), place_here())
     trainer.setup(synthetic_resnet.weights(made).items(), warmup=False)
     batch, gradients = synthetic_resnet.batch(made, 0), []
     for cut in cuts:

@@ -23,7 +23,7 @@ def compiled(case):
 
     plain = synthetic_transformer.workload(case, "tensorflow")
     settings = dataclasses.replace(plain.settings, options={**plain.settings.options, "compile": "on"})
-    workload = type(plain)(settings, plain.facts)
+    workload = type(plain)(settings, plain.dataset_info)
     trainer = load_trainer("transformer", "tensorflow")(workload, place_here(1))
     trainer.setup(synthetic_transformer.weights(workload).items(), False)
     found = under("gradient", of_tensorflow(trainer, batch(trainer.workload, 0)))

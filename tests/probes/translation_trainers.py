@@ -32,7 +32,7 @@ def trained(name, framework, case):
 
     `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
     `losses` of steps and `state/…` after them; `gradient/…` of the first batch; `digests` of the state after setup without
-    and with warm-up, after the steps, and after load_state_dict(state()); `traces`, if counted; `graphs` that MXNet has compiled;
+    and with warm-up, after the steps, and after load_state_dict(state()); `traces`, if counted; `graphs` that MXNet compiled;
     `compiled`, the names of what JAX has.
     """
     of_others = len(of_jax()) if framework == "jax" else 0

@@ -21,7 +21,7 @@ def peak_of_a_step(model, image_size, images):
     allocation of its CPU allocator; scratch memory of oneDNN is not among them.
     """
     small = synthetic_zoo.workload(model, "pytorch", image_size)
-    workload = Zoo(dataclasses.replace(small.settings, global_batch_size=images), small.facts)
+    workload = Zoo(dataclasses.replace(small.settings, global_batch_size=images), small.dataset_info)
     trainer = load_trainer("zoo", "pytorch")(workload, place_here())
     trainer.setup(synthetic_zoo.weights(workload).items(), False)
     batch = synthetic_zoo.batch(workload, 0)

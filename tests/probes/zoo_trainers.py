@@ -64,7 +64,7 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
 def asynchronous(framework):
     """The steps of `trained("littlecnn", …)` by one worker of `update=async`: losses, versions, staleness, what it gathers."""
     made = synthetic_zoo.workload("littlecnn", framework, 32, "rmsprop_demo")
-    workload = type(made)(dataclasses.replace(made.settings, update="async"), made.facts)
+    workload = type(made)(dataclasses.replace(made.settings, update="async"), made.dataset_info)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     with _serving(framework, workload, address):
         trainer = load_trainer("zoo", framework)(workload, dataclasses.replace(place_here(), server=address))

@@ -11,6 +11,12 @@ HOSTS = (Host("node-a", "10.0.0.1", 0, (0, 1, 2, 3), ()), Host("node-b", "node-b
 def make_run(hosts=(), cores=(), folder="", **changes):
     values = {"device": "cpu", "devices": 1, "cores_per_device": 3, "precision": "fp32", **changes}
     settings = Settings(**{**{field.name: "" for field in fields(Settings)}, **values})
-    known = {"settings": settings, "facts": DatasetInfo(1, 1, {}, ""), "folder": folder, "cores": cores, "hosts": hosts}
+    known = {
+        "settings": settings,
+        "dataset_info": DatasetInfo(1, 1, {}, ""),
+        "folder": folder,
+        "cores": cores,
+        "hosts": hosts,
+    }
     known |= {"labels": (), "deviations": ()}
     return RunSpec(**{**{field.name: "" for field in fields(RunSpec)}, **known, "schema": SCHEMA})

@@ -45,9 +45,9 @@ def varied(settings: Settings, edges: Mapping[str, Iterable]) -> Iterable[Settin
 
 def closed_run(folder: Path, workload: Workload) -> RunSpec:
     """What is decided before a closed run with a workload's settings, on data with a verified fingerprint."""
-    facts = dataclasses.replace(workload.facts, fingerprint=VERIFIED_FINGERPRINT)
+    dataset_info = dataclasses.replace(workload.dataset_info, fingerprint=VERIFIED_FINGERPRINT)
     return RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=workload.settings, facts=facts, labels=(),
+        run_index=0, runs_required=5, folder=str(folder), settings=workload.settings, dataset_info=dataset_info, labels=(),
         division="closed", deviations=(), cores=(), cache_cleared=True, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
         identity={**IDENTITY, "benchmark": workload.mlperf_name}, environment={}, versions={}, git={}, hardware={},
     )  # fmt: skip
@@ -101,13 +101,13 @@ def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality:
 def samples_of_first_steps(workload: Workload, steps: int) -> int:
     """Samples of the first `steps`, which are whole epochs, or full batches."""
     epochs, rest = divmod(steps, workload.steps_per_epoch)
-    facts, batch = workload.facts, workload.settings.global_batch_size
+    dataset_info, batch = workload.dataset_info, workload.settings.global_batch_size
     if workload.name == "ncf":
-        return 5 * facts.train_samples * epochs + rest * batch
+        return 5 * dataset_info.train_samples * epochs + rest * batch
     if workload.batch_unit == "tokens":
         assert rest == 0
         left_out, repeated = workload.left_out_samples_per_epoch, workload.repeated_samples_per_epoch
-        return (facts.train_samples - left_out + repeated) * epochs
+        return (dataset_info.train_samples - left_out + repeated) * epochs
     return steps * batch
 
 

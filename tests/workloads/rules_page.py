@@ -12,7 +12,7 @@ from tests.workloads.transformer import rules_of_transformer, test_transformer_w
 from workloads.api import DatasetInfo, Round, Rule, Settings, Workload, get_round
 from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
-from workloads.ncf.facts import published_facts
+from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.workload import NCF
 from workloads.resnet50.workload import ResNet50
 from workloads.ssd.workload import SSD

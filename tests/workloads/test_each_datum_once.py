@@ -9,8 +9,8 @@ from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
 from tests.workloads.resnet50.test_resnet_workload import made as resnet
 from tests.workloads.ssd.test_ssd_workload import made as ssd
 from tests.workloads.transformer.test_transformer_workload import made as transformer
-from workloads.common.text.facts import synthetic_lengths
-from workloads.ncf.facts import published_facts
+from workloads.common.text.dataset_info import synthetic_lengths
+from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.workload import NCF
 
 MOST = Fraction(1, 100)
@@ -63,7 +63,7 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
     """`scale`: of the reference's batch. Counted from the lengths by hand."""
     workload = made("reference")
     workload = made("reference", global_batch_size=scale * workload.settings.global_batch_size)
-    lengths = synthetic_lengths(workload.facts.sizes["pairs"]).max(0).astype(int) + workload.framing.extra
+    lengths = synthetic_lengths(workload.dataset_info.sizes["pairs"]).max(0).astype(int) + workload.framing.extra
     left = first = rest = 0
     for bucket in workload.batching.buckets:
         rest = (rest if every else 0) + int(((lengths > first) & (lengths <= bucket.edge)).sum())
@@ -72,7 +72,7 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
     assert workload.left_out_samples_per_epoch == left
     assert workload.repeated_samples_per_epoch == (-rest % bucket.batch_samples if every else 0)
     told = any("share of an epoch" in text for text in deviations(workload))
-    assert told == (max(left, workload.repeated_samples_per_epoch) > workload.facts.train_samples / 100)
+    assert told == (max(left, workload.repeated_samples_per_epoch) > workload.dataset_info.train_samples / 100)
 
 
 @pytest.mark.parametrize("made", [gnmt, transformer])

@@ -17,7 +17,7 @@ CONSTANT_IMAGES = {ssd: 160_000 * 32, maskrcnn: 480_000 * 2, resnet: 30 * 1_281_
 
 def warmup(workload, **changes):
     """What the rules say of the warm-up."""
-    workload = type(workload)(changed(workload.settings, **changes), workload.facts)
+    workload = type(workload)(changed(workload.settings, **changes), workload.dataset_info)
     found = workload.deviations(workload.settings, **workload.rule_inputs())
     return [deviation.text for deviation in found if deviation.setting == "warmup_samples"]
 

@@ -77,8 +77,8 @@ class AllReduce(Workload):
     }
     Options = AllReduceOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         self.sizes = sizes(settings.global_batch_size)
 
     @classmethod

@@ -19,9 +19,9 @@ from workloads.api.options import (
     hyperparameter_fields,
     invalid_choice,
     kind_of,
-    nearest,
     option,
     option_keys,
+    suggestion,
 )
 from workloads.api.rounds import get_round
 from workloads.api.rules import Round, Rule

@@ -27,8 +27,8 @@ class DatasetInfo:
     notes: tuple[str, ...] = ()
     """What a reader of the result must know: `counts differ from the published data set`, …"""
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """DatasetInfo that are many numbers (how many sentences have each length): name to the path of a `.npy` file. The controller
-    copies the files beside `run.json`, so workers read them without touching the data."""
+    """Name of an array (number of sentences by length) to the path of its `.npy` file. The controller copies the files next to
+    `run.json`, so that workers do not read the data set for them."""
 
     def array(self, name: str) -> Array:
         """One of `arrays`, mapped into memory. Raises ValueError if the file is not there or holds no plain array."""
@@ -57,7 +57,7 @@ class Batch:
 
     arrays: Arrays
     """Padded to one of `Workload.shapes()`; padding carries weight 0."""
-    weight: float
+    weight_sum: float
     """Sum of the loss weights of this replica's samples."""
     global_weight_sum: float
     """The same over all replicas: loss = sum of terms / global_weight_sum, so uneven last batches stay exact."""
@@ -97,11 +97,11 @@ class Dataset(ABC):
     name: ClassVar[str]
     generated: ClassVar[bool] = False
     """True if `make_demo` can generate it; a demo run does so by itself."""
-    takes: ClassVar[tuple[str, ...]] = ()
+    prepare_options: ClassVar[tuple[str, ...]] = ()
     """What `suite data prepare` may be told of it, and the attributes that hold it: `subset` of `--subset N`."""
 
     def with_options(self, given: Mapping[str, Any]) -> Dataset:
-        """This data set, prepared with these of `takes`. Raises ValueError for one that it does not take."""
+        """This data set, prepared with these of `prepare_options`. Raises ValueError for one that it does not take."""
         for name in given:
             if name not in self.prepare_options:
                 raise ValueError(f"--{name.replace('_', '-')} means nothing for {type(self).name}; leave it out")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workloads.api import fingerprints
+from workloads.api.former_names import current_name
 from workloads.api.values import Json
 
 SETTING_NAMES: Mapping[str, str] = {
@@ -130,6 +131,8 @@ def deviation_from_json(value: Json) -> Deviation | None:
     if not isinstance(value, Mapping) or not isinstance(value.get("code"), str):
         return None
     texts = {name: value.get(name, "") for name in ("setting", "allowed", "detail", "sentence")}
+    if isinstance(texts["setting"], str):
+        texts["setting"] = current_name(texts["setting"])
     parts = value.get("parts", [])
     if not isinstance(parts, (list, tuple)) or not all(isinstance(item, str) for item in (*texts.values(), *parts)):
         return None
@@ -254,7 +257,7 @@ def _translate_setting(text: str) -> Deviation:
 
 
 def _setting_called(name: str) -> str:
-    return _SETTINGS_BY_NAME.get(name, name)
+    return _SETTINGS_BY_NAME.get(name, current_name(name))
 
 
 def _numbers_by_metric(text: str) -> dict[str, float] | None:

@@ -71,21 +71,29 @@ def is_user_defined(name: str) -> bool:
     return name in (found := files()) and not found[name].is_relative_to(SHIPPED)
 
 
-def get_round(name: str) -> Round | None:
-    """The round as it is for a workload that no round has: its figures, without rows; None: there is no such round."""
+def get_round(name: str, workload: type[Workload] | None = None) -> Round | None:
+    """Return the round of a name, or None if it does not exist.
+
+    Args:
+        name: Name of the round, such as `v0.7`.
+        workload: Workload whose rows and sets the round contains. Without a workload, and for one that no shipped round
+            lists, the round has no rows.
+
+    Returns:
+        The round. None for a round that lists other workloads only.
+
+    Raises:
+        ValueError: The file has an error. The message names the file and the row.
+    """
     path = files().get(name)
-    return None if path is None else _round(path)
-
-
-def get_round(workload: type[Workload], name: str) -> Round | None:
-    """The round as it is for a workload; None: there is none, or it has other workloads alone. Raises ValueError: file, row."""
-    found = files()
-    if name not in found:
+    if path is None:
         return None
-    if workload.name in _content(found[name])["workloads"]:
-        return _of_workload(found[name], workload)
-    shipped = (path for path in found.values() if path.is_relative_to(SHIPPED))
-    return None if any(workload.name in _content(path)["workloads"] for path in shipped) else _round(found[name])
+    if workload is None:
+        return _round(path)
+    if workload.name in _content(path)["workloads"]:
+        return _of_workload(path, workload)
+    shipped = (file for file in files().values() if file.is_relative_to(SHIPPED))
+    return None if any(workload.name in _content(file)["workloads"] for file in shipped) else _round(path)
 
 
 @functools.cache

@@ -34,11 +34,11 @@ def setting(
     must_match_on_resume: a resumed sweep must agree on it.
     """
     metadata = {
-        "typed": typed,
+        "cli_key": cli_key,
         "logged": logged,
-        "row": row,
+        "experiment_key": experiment_key,
         "scales_with_devices": scales_with_devices,
-        "resume": resume,
+        "must_match_on_resume": must_match_on_resume,
     }
     if isinstance(default, dict):
         return field(default_factory=dict, hash=hashed, metadata=metadata)
@@ -46,7 +46,7 @@ def setting(
 
 
 def field_names(kind: Any, **flags: bool) -> tuple[str, ...]:
-    """Names of the fields whose metadata have these flags, for example `experiment_key=True`; a flag that is not given counts as True."""
+    """Return the names of the fields with these flags, such as `experiment_key=True`. A missing flag counts as True."""
     return tuple(
         item.name
         for item in fields(kind)

@@ -54,7 +54,7 @@ class Workload(ABC):
     runs_required: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: int = 0
-    """Threads that run `eval_batch_metrics` beside the device; 0: between two batches. The order of results does not depend on it."""
+    """Threads that run `eval_batch_metrics` while the device computes. 0: it runs between two batches."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
     asynchronous: ClassVar[tuple[str, ...]] = ()
@@ -65,9 +65,9 @@ class Workload(ABC):
     Both are typed as `workload.NAME`, but for a field with `key="data.decode"` in its metadata.
     """
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         self.settings = settings
-        self.facts = facts
+        self.dataset_info = dataset_info
         self.options: Any = self.options_of(settings)
         """`Options` with the run's values."""
         self.epochs = EpochSchedule(self.steps_in_epoch)
@@ -85,14 +85,14 @@ class Workload(ABC):
         """Name of a round (`v0.5`, `v0.7`) to what it is for this workload (`workloads.api.rounds`). Raises ValueError.
 
         A workload that no round has gets the figures of each, without rows: every run is open."""
-        found = {name: rounds.get_round(cls, name) for name in rounds.files()}
+        found = {name: rounds.get_round(name, cls) for name in rounds.files()}
         return {name: one for name, one in found.items() if one is not None}
 
     @final
     @classmethod
     def get_round(cls, rules: str) -> Round:
         """The round of this name. Raises ValueError for one that the workload does not have: no other's targets are taken."""
-        found = rounds.get_round(cls, rules)
+        found = rounds.get_round(rules, cls)
         if found is not None:
             return found
         there = " or ".join(f"rules={name}" for name in cls.rounds())
@@ -157,7 +157,7 @@ class Workload(ABC):
             rule_inputs: Further values that rules ask for: `seed_source`, `cache_clear`, and those that the method
                 `rule_inputs` returns. If any are given, only these are checked.
         """
-        closed = rounds.get_round(cls, settings.rules)
+        closed = rounds.get_round(settings.rules, cls)
         if closed is None or not closed.rows:
             missing = Deviation(DeviationCode.NO_RULES, "rules", settings.rules, detail=cls.name)
             return [] if rule_inputs else [missing]
@@ -227,7 +227,7 @@ class Workload(ABC):
 
     @final
     def _share(self, samples: int) -> float:
-        return -(-samples * 10**6 // self.facts.train_samples) / 10**6 if samples else 0.0
+        return -(-samples * 10**6 // self.dataset_info.train_samples) / 10**6 if samples else 0.0
 
     @final
     def rule_inputs(self) -> dict[str, Json]:

@@ -41,8 +41,8 @@ class GNMT(TranslationWorkload):
     Options = GNMTOptions
     options: GNMTOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         multiple = network.VOCABULARY_MULTIPLE if settings.precision in HALF else 1
         words = padded_size(self.vocabulary_size, multiple)
         self.network = network.build(settings.model, words, self.options.dropout)

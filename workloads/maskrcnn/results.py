@@ -12,7 +12,7 @@ from workloads.common.coco import average_precision
 from workloads.common.coco.masks import read_run_lengths, split_bytes
 from workloads.common.coco.workload import judged
 from workloads.maskrcnn import masks
-from workloads.maskrcnn.input.facts import evaluation_index
+from workloads.maskrcnn.input.dataset_info import evaluation_index
 
 
 def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:

@@ -54,8 +54,8 @@ class MaskRCNN(DetectionWorkload):
     Options = MaskRCNNOptions
     options: MaskRCNNOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         self.network = network.build(self.model)
         self.region_rules = RegionRules.of(self.model, self.options.num_image_candidates)
         if settings.profile != "demo" and self.network.classes == 80:
@@ -76,7 +76,7 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def counts(cls, settings: Settings) -> DatasetInfo:
-        from workloads.maskrcnn.input.facts import load_dataset_info
+        from workloads.maskrcnn.input.dataset_info import load_dataset_info
 
         return load_dataset_info(settings)
 
@@ -94,9 +94,9 @@ class MaskRCNN(DetectionWorkload):
     @property
     def steps_per_epoch(self) -> int:
         """Each device fills batches of one orientation from its own part of the images."""
-        orientations = sum(self.facts.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes)
+        orientations = sum(self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes)
         batch, devices = self.settings.global_batch_size, self.settings.devices
-        return stream_steps(self.facts.train_samples, batch, devices, max(orientations, 1))
+        return stream_steps(self.dataset_info.train_samples, batch, devices, max(orientations, 1))
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class MaskRCNN(DetectionWorkload):
     @property
     def objects_most(self) -> int:
         """Objects of the image that has most: slots of each image in a batch."""
-        return self.facts.sizes["objects_per_image_most"]
+        return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """What `data.SampleData` gives beside the image; the ragged polygons and `epoch` are not among it."""
@@ -180,7 +180,7 @@ class MaskRCNN(DetectionWorkload):
         from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 
         kind = SyntheticSampleData if self.settings.profile == "synthetic" else SampleData
-        return kind(self.settings, self.facts, worker, seed)
+        return kind(self.settings, self.dataset_info, worker, seed)
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         from workloads.maskrcnn import results
@@ -192,7 +192,7 @@ class MaskRCNN(DetectionWorkload):
         from workloads.maskrcnn import results
 
         return results.compute_metrics(
-            arrays, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator
+            arrays, Path(self.settings.data_dir), self.dataset_info.evaluation_samples, self.options.evaluator
         )
 
     def log_keys(self) -> Mapping[str, Json]:
@@ -211,8 +211,8 @@ class MaskRCNN(DetectionWorkload):
             "input_padded_shapes": [list(shape) for shape in self.image_shapes],
             "backbone_weights": backbones.described(self.settings),
         }
-        if "padding_fill_permille" in self.facts.sizes:
-            keys["input_padding_fill"] = self.facts.sizes["padding_fill_permille"] / 1000
+        if "padding_fill_permille" in self.dataset_info.sizes:
+            keys["input_padding_fill"] = self.dataset_info.sizes["padding_fill_permille"] / 1000
         if values.decay == "steps":
             keys["opt_learning_rate_decay_steps"] = self.decay_steps
             keys["opt_learning_rate_decay_factor"] = values.decay_factor

@@ -50,14 +50,14 @@ class NCFData:
     up.
     """
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
-        self.facts, self.worker, self.seed = facts, worker, seed
-        self.users, self.items = facts.sizes["users"], facts.sizes["items"]
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+        self.dataset_info, self.worker, self.seed = dataset_info, worker, seed
+        self.users, self.items = dataset_info.sizes["users"], dataset_info.sizes["items"]
         folder = Path(settings.data_dir)
-        self.train_user = mapped(folder / "train_user.npy", "int32", facts.train_samples)
-        self.train_item = mapped(folder / "train_item.npy", "int32", facts.train_samples)
+        self.train_user = mapped(folder / "train_user.npy", "int32", dataset_info.train_samples)
+        self.train_item = mapped(folder / "train_item.npy", "int32", dataset_info.train_samples)
         self.test_item = mapped(folder / "test_item.npy", "int32", self.users)
-        self.samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
+        self.samples_per_epoch = dataset_info.train_samples * SAMPLES_PER_POSITIVE
         self.sharding = Sharding(self.samples_per_epoch, settings.global_batch_size, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         self.users_per_batch = evaluation_users_per_batch(settings, self.users, worker.num_replicas)
@@ -97,14 +97,14 @@ class NCFData:
         real, total = len(positions), self.sharding.size(step)
         if self.device_draws:
             arrays = drawn_by_device(order, positions, training_key(self.seed, epoch))
-            return Batch(arrays=arrays, weight=float(real), global_weight_sum=float(total), global_samples=total)
+            return Batch(arrays=arrays, weight_sum=float(real), global_weight_sum=float(total), global_samples=total)
         arrays = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
         arrays |= {name: np.zeros(padded, np.float32) for name in ("label", "weight")}
         arrays["weight"][:real] = 1
         key = training_key(self.seed, epoch)
         chunk = partial(self._fill, key, order, positions, arrays)
         run_parallel([partial(chunk, thread) for thread in range(self.threads)])
-        return Batch(arrays=arrays, weight=float(real), global_weight_sum=float(total), global_samples=total)
+        return Batch(arrays=arrays, weight_sum=float(real), global_weight_sum=float(total), global_samples=total)
 
     def _fill(
         self, key: np.uint64, order: Permutation, positions: range, arrays: dict[str, Array], thread: int

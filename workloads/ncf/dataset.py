@@ -136,7 +136,7 @@ class MovieLens(manifests.Prepared):
 
     archive_md5: ClassVar[str] = ""
     """Of the published zip, by its publisher: NAME.zip.md5."""
-    takes = ("min_ratings",)
+    prepare_options = ("min_ratings",)
 
     def __init__(self) -> None:
         self.min_ratings: int | None = None

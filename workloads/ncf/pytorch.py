@@ -82,7 +82,7 @@ class NCFTrainer(ModelTrainer):
 
     def __init__(self, workload: NCF, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        sizes, model = workload.facts.sizes, self.settings.model
+        sizes, model = workload.dataset_info.sizes, self.settings.model
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"

@@ -43,9 +43,9 @@ class SyntheticNCFData:
 
     BATCHES = 4
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.worker = worker
-        samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
+        samples_per_epoch = dataset_info.train_samples * SAMPLES_PER_POSITIVE
         self.sharding = Sharding(samples_per_epoch, settings.global_batch_size, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         size = self.sharding.padded(0)
@@ -53,8 +53,8 @@ class SyntheticNCFData:
         for number in range(self.BATCHES):
             key, at = stream(seed, "ncf synthetic", number), np.arange(size)
             arrays = {
-                "user": integers(bits(key, 0, at), facts.sizes["users"]).astype(np.int32),
-                "item": integers(bits(key, 1, at), facts.sizes["items"]).astype(np.int32),
+                "user": integers(bits(key, 0, at), dataset_info.sizes["users"]).astype(np.int32),
+                "item": integers(bits(key, 1, at), dataset_info.sizes["items"]).astype(np.int32),
                 "label": (np.arange(size) % SAMPLES_PER_POSITIVE == 0).astype(np.float32),
                 "weight": np.ones(size, np.float32),
             }

@@ -33,7 +33,7 @@ class NCFTrainer(ModelTrainer):
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        sizes, model = workload.facts.sizes, self.settings.model
+        sizes, model = workload.dataset_info.sizes, self.settings.model
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         self.compiled = self.on_gpu or sum(map(math.prod, self.shapes.values())) >= XLA_PARAMETERS

@@ -24,7 +24,7 @@ from workloads.api import (
 )
 from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, device_draws, evaluation_users_per_batch
-from workloads.ncf.facts import load_dataset_info, published_facts
+from workloads.ncf.dataset_info import load_dataset_info, published_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, SyntheticNCFData
@@ -53,13 +53,13 @@ class NCF(Workload):
     Options = NCFOptions
     options: NCFOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         self.data: NCFData | None = None
         """What was opened last: a trainer whose device draws the samples takes the positives from it."""
         device_draws(settings)  # what cannot be is said before the run
         self.measure_threads = 0 if settings.device == "cpu" else 1
-        if facts.sizes == published_facts().sizes and settings.profile != "demo":
+        if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
@@ -79,17 +79,17 @@ class NCF(Workload):
     @property
     def users(self) -> int:
         """Users of the data set."""
-        return self.facts.sizes["users"]
+        return self.dataset_info.sizes["users"]
 
     @property
     def items(self) -> int:
         """Items of the data set."""
-        return self.facts.sizes["items"]
+        return self.dataset_info.sizes["items"]
 
     @property
     def samples_per_epoch(self) -> int:
         """Every positive with four negatives: 99,308,850 for ML-20M."""
-        return SAMPLES_PER_POSITIVE * self.facts.train_samples
+        return SAMPLES_PER_POSITIVE * self.dataset_info.train_samples
 
     def learning_rate(self, step: int) -> float:
         """Constant: no warm-up, no decay (reference and every submission)."""
@@ -120,8 +120,8 @@ class NCF(Workload):
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Open the arrays; evaluation negatives are drawn at the first evaluation, never stored beside the data."""
         if self.settings.profile == "synthetic":
-            return SyntheticNCFData(self.settings, self.facts, worker, seed)
-        self.data = NCFData(self.settings, self.facts, worker, seed)
+            return SyntheticNCFData(self.settings, self.dataset_info, worker, seed)
+        self.data = NCFData(self.settings, self.dataset_info, worker, seed)
         return self.data
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
@@ -145,7 +145,7 @@ class NCF(Workload):
             "opt_adam_beta_1": values.beta1,
             "opt_adam_beta_2": values.beta2,
             "opt_adam_epsilon": values.epsilon,
-            "preproc_hp_min_ratings": self.facts.sizes["min_ratings"],
+            "preproc_hp_min_ratings": self.dataset_info.sizes["min_ratings"],
             "preproc_hp_num_eval": sampling.EVALUATION_NEGATIVES,
             "preproc_hp_sample_eval_replacement": True,
             "input_hp_num_neg": sampling.NEGATIVES_PER_POSITIVE,

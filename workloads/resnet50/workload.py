@@ -44,9 +44,9 @@ class ResNet50(ClassifierWorkload):
     Options = ResNet50Options
     options: ResNet50Options
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
-        self.network = network.build({**settings.model, "classes": facts.sizes["classes"]})
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
+        self.network = network.build({**settings.model, "classes": dataset_info.sizes["classes"]})
         if settings.profile != "demo" and self.network.classes == 1000:
             count = network.parameter_count(self.network)
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
@@ -149,7 +149,7 @@ class ResNet50(ClassifierWorkload):
         from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 
         kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData
-        return kind(self.settings, self.facts, worker, seed)
+        return kind(self.settings, self.dataset_info, worker, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
         values = self.options

@@ -60,12 +60,12 @@ class DetectionData(ImageData):
 
     OPTIONS = SSDOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
-        super().__init__(settings, facts, worker, seed)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+        super().__init__(settings, dataset_info, worker, seed)
         self.rule = crops.CropRule.of(settings.model, int(settings.hyperparameters["max_samples"]))
         self.strengths = [float(strength) for strength in settings.model["jitter"]]
         self.priors = priors.build(settings.model)
-        self.objects = objects.read(self.folder, "train", facts.train_samples)
+        self.objects = objects.read(self.folder, "train", dataset_info.train_samples)
 
     def begin(self, job: ImageJob) -> Begun:
         count, prior_count = len(job.images), len(self.priors)

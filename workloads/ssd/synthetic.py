@@ -23,7 +23,7 @@ class SyntheticDetectionData(SyntheticData):
         prior_count = priors.count(self.settings.model)
         each = np.arange(count * prior_count)
         positive = (integers(bits(key, 1, each), prior_count) < self.POSITIVES).reshape(count, prior_count)
-        label = 1 + integers(bits(key, 2, each), self.facts.sizes["classes"]).reshape(positive.shape)
+        label = 1 + integers(bits(key, 2, each), self.dataset_info.sizes["classes"]).reshape(positive.shape)
         offset = normal(bits(key, 3, np.arange(4 * each.size))).reshape(count, 4, prior_count)
         return {
             "offset": np.where(positive[:, None], offset, 0).astype(np.float32),

@@ -52,8 +52,8 @@ class SSD(DetectionWorkload):
     Options = SSDOptions
     options: SSDOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         self.network = network.build(self.model)
         self.priors = priors.build(self.model)
         sizes = network.map_sizes(self.network, int(self.model["image_size"]))
@@ -143,7 +143,7 @@ class SSD(DetectionWorkload):
         from workloads.ssd.synthetic import SyntheticDetectionData
 
         kind = SyntheticDetectionData if self.settings.profile == "synthetic" else DetectionData
-        return kind(self.settings, self.facts, worker, seed)
+        return kind(self.settings, self.dataset_info, worker, seed)
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
@@ -171,7 +171,7 @@ class SSD(DetectionWorkload):
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """COCO's box AP. Raises ValueError unless every validation image was looked at exactly once."""
-        count = self.facts.evaluation_samples
+        count = self.dataset_info.evaluation_samples
         check_evaluation_coverage(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)
         truth, detections = judged(folder, index.read(folder, "val", folder, count).label, results)

@@ -10,7 +10,7 @@ from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
 from workloads.common.text.beam import Beam
-from workloads.common.text.facts import WMT17
+from workloads.common.text.dataset_info import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import TranslationWorkload
 from workloads.transformer import network
@@ -42,8 +42,8 @@ class Transformer(TranslationWorkload):
     Options = TransformerOptions
     options: TransformerOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
         is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
         if is_reference and self.network.vocabulary == REFERENCE_VOCABULARY:
@@ -108,7 +108,7 @@ class Transformer(TranslationWorkload):
     @property
     def longest(self) -> int:
         """Positions that training, validation or a translation can reach."""
-        sizes = self.facts.sizes
+        sizes = self.dataset_info.sizes
         said = sizes["test_longest"] + 1 + int(self.settings.model["extra_length"])
         return max(self.options.max_sequence_length, sizes["dev_longest"] + 1, said)
 

@@ -43,9 +43,9 @@ class Zoo(ClassifierWorkload):
     Options = ZooOptions
     options: ZooOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
-        self.network = _network(settings.model, facts.sizes["classes"])
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
+        self.network = _network(settings.model, dataset_info.sizes["classes"])
         self._norms = layer_lists.norms(self.network)
 
     @classmethod
@@ -60,9 +60,9 @@ class Zoo(ClassifierWorkload):
         Raises ValueError for images that are too small for the network, or a batch that the devices cannot share.
         """
         published = CIFAR10 if settings.model["name"] == "littlecnn" else IMAGENET
-        facts = published.for_settings(settings)
+        dataset_info = published.for_settings(settings)
         model, size = settings.model["name"], int(settings.model["image_size"])
-        network = _network(settings.model, facts.sizes["classes"])
+        network = _network(settings.model, dataset_info.sizes["classes"])
         if settings.asynchronous and layer_lists.statistics(network):
             raise ValueError(
                 f"update=async: {model} has batch norm, whose running statistics no server holds; "
@@ -70,7 +70,7 @@ class Zoo(ClassifierWorkload):
             )
         if settings.model["implementation"] == "stock":
             stock.check(settings.framework, model, size, networks.KINDS[model].image_size, settings.precision)
-        return facts
+        return dataset_info
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -122,10 +122,10 @@ class Zoo(ClassifierWorkload):
         from workloads.zoo import data
 
         if self.settings.profile == "synthetic":
-            return data.SyntheticZooData(self.settings, self.facts, worker, seed)
+            return data.SyntheticZooData(self.settings, self.dataset_info, worker, seed)
         prepared = manifest.read(Path(self.settings.data_dir))
         arrays = prepared is not None and prepared.options.get("form") == data.FORM
-        return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.facts, worker, seed)
+        return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.dataset_info, worker, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
         values, model = self.options, self.settings.model

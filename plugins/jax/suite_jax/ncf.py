@@ -27,7 +27,7 @@ class NCFTrainer(ModelTrainer):
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        sizes, model = workload.facts.sizes, self.settings.model
+        sizes, model = workload.dataset_info.sizes, self.settings.model
         self.parameters = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         self.piece = None if self.on_gpu else CPU_PIECE * worker.cores_per_device

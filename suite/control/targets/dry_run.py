@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.common.typed import as_typed
+from suite.common.command_text import localize_commands
 from suite.control import dry_run
 from suite.control.command import Command, job_name
 from suite.control.folders import check_folders, refuse_equal
@@ -31,7 +31,7 @@ class DryRunTarget(RunTarget):
         jobs = [plan.job for plan in plans if plan.job is not None]
         largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
         for line in doctor.warnings_before(largest, on_agents=self._agents is not None) if largest else ():
-            command.warn(as_typed(line))
+            command.warn(localize_commands(line))
         return 0
 
 
@@ -52,7 +52,7 @@ def show_plans(command: Command, plans: Sequence[Plan], error: ValueError | None
     names = [job_name(composed) for composed in command.request.jobs]
     full = command.config.dry_run == dry_run.FULL
     named_plans = list(zip(names, shown_plans, strict=True))
-    command.show(as_typed(line) for line in dry_run.lines(named_plans, command.output, submits, full))
+    command.show(localize_commands(line) for line in dry_run.lines(named_plans, command.output, submits, full))
     if error is not None:
         raise error
     jobs = [plan.job for plan in plans if plan.job is not None]

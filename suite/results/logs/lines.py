@@ -26,6 +26,7 @@ from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, ProblemC
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
 from workloads import files
+from workloads.api.former_names import current_settings
 
 MAX_PROBLEMS = 100
 """Maximum number of problems per file. A last problem counts the rest."""
@@ -223,6 +224,8 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
             if odd and not record.isascii():
                 remarks += (LATIN_1,)
             mark = hash(record.rstrip())
+            if key == "suite_run" and isinstance(value, dict):
+                value = current_settings(value)
             yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remarks)
     if not position and ":::ML" in text:
         shown = clean(text[text.index(":::ML") :], 40)

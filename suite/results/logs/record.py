@@ -30,9 +30,9 @@ class RunSettings(LoggedSettings):
 
     clock: str = ""
     """Clock of the round. It starts before the model is built (`v0.5`), or after up to 20 minutes of setup (`v0.7`)."""
-    first_epoch: int | None = setting(None, row=False)
+    first_epoch: int | None = setting(None, experiment_key=False)
     """Number of the round's first epoch."""
-    ruleset: str = setting("", row=False)
+    ruleset: str = setting("", experiment_key=False)
     """Ruleset of mlperf-logging for the logs of the round. Empty in older logs, or if no ruleset exists."""
     framework_version: str = ""
     system: str = ""
@@ -49,19 +49,19 @@ class RunSettings(LoggedSettings):
     """Labels as texts (`suite.common.labels`)."""
     deviations: tuple[str, ...] = ()
     """Reasons for division open as sentences (`workloads.api.deviations`)."""
-    label_facts: tuple[Label, ...] = setting((), row=False, hashed=False)
+    label_facts: tuple[Label, ...] = setting((), experiment_key=False, hashed=False)
     """Labels as data; empty: a log of a version that stated texts alone, see `parsed_labels`."""
-    deviation_facts: tuple[Deviation, ...] = setting((), row=False, hashed=False)
+    deviation_facts: tuple[Deviation, ...] = setting((), experiment_key=False, hashed=False)
     """Reasons for division open as data; empty: a log of a version that stated sentences alone, see `parsed_deviations`."""
-    run_index: int | None = setting(None, row=False)
-    runs_required: int | None = setting(None, row=False)
+    run_index: int | None = setting(None, experiment_key=False)
+    runs_required: int | None = setting(None, experiment_key=False)
     """Number of runs that the rules require for a result."""
-    suite_version: str = setting("", row=False)
-    git_commit: str = setting("", row=False)
-    study: str = setting("", row=False)
-    study_cell: tuple[str, ...] = setting((), row=False)
+    suite_version: str = setting("", experiment_key=False)
+    git_commit: str = setting("", experiment_key=False)
+    study: str = setting("", experiment_key=False)
+    study_cell: tuple[str, ...] = setting((), experiment_key=False)
     """Values of the study in this run, each as `key=value`."""
-    price_per_device_hour: str = setting("", row=False)
+    price_per_device_hour: str = setting("", experiment_key=False)
     """Number as text. Empty if it is unknown."""
 
     @property

@@ -11,6 +11,7 @@ from suite.results.columns import OURS, Result, Run
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
+from workloads.api.former_names import current_run_file
 
 RESUMABLE = ("interrupted", "hung", "rank_died")
 """Status of runs that ended early, for a reason outside of the training."""
@@ -32,7 +33,7 @@ def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
     """Return a command with the settings in the `run.json` of a result, except for some overrides, quoted for a shell."""
     if result.round != OURS:
         return ()
-    overrides_of_run = json_object(Path(result.attempts[0].path).parent / "run.json").get("typed")
+    overrides_of_run = current_run_file(json_object(Path(result.attempts[0].path).parent / "run.json")).get("overrides")
     if not isinstance(overrides_of_run, list):
         return ()
     texts = [clean(str(text), 1000) for text in overrides_of_run]

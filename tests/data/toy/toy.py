@@ -120,7 +120,7 @@ class Toy(Workload):
 
     @property
     def samples_per_epoch(self):
-        return self.facts.train_samples
+        return self.dataset_info.train_samples
 
     def learning_rate(self, step):
         return self.settings.hyperparameters["learning_rate"]

@@ -40,9 +40,9 @@ def test_labels_and_deviations_go_to_disk_as_sentences_and_as_data(tmp_path):
 def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
     """It was on one machine; its clock stood beside its round."""
     path = tmp_path / "run.json"
-    replace(make_run(), study="", study_cell=(), typed=(), environment_variables={}).write(path)
+    replace(make_run(), study="", study_cell=(), overrides=(), environment_variables={}).write(path)
     now, value = read_run(path), json.loads(path.read_text())
-    for name in ("hosts", "study", "study_cell", "typed", "environment_variables"):
+    for name in ("hosts", "study", "study_cell", "overrides", "environment_variables"):
         del value[name]
     del value["settings"]["threads_per_device"]
     path.write_text(json.dumps({**value, "settings": {**value["settings"], "clock": "v0.7"}}))

@@ -30,8 +30,8 @@ def write_run(folder, name="resnet50", blocks=3):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     settings = replace(settings, devices=1, seed=7)
-    facts = kind.load_dataset_info(settings) if kind.length_dependent_log_keys else rules_page.PUBLISHED[kind]
-    workload = kind(settings, facts)
+    dataset_info = kind.load_dataset_info(settings) if kind.length_dependent_log_keys else rules_page.PUBLISHED[kind]
+    workload = kind(settings, dataset_info)
     folder.mkdir(parents=True)
     path = folder / "result_0.txt"
     write_log(path, workload, blocks)

@@ -142,7 +142,7 @@ def test_a_resumed_run_is_open_and_passes(tmp_path):
     RESUMED["fewer resumptions than in run.json"](log)
     assert complaints(log) == {"suite_continued"}
     run = json.loads(log.with_name("run.json").read_text())
-    run["continues"]["resumptions"] = 1
+    run["resume_from"]["resumptions"] = 1
     run["git"]["commit"], run["identity"]["system"] = "of the last attempt", "another name"
     log.with_name("run.json").write_text(json.dumps(run))
     assert complaints(log) == set()
@@ -176,7 +176,7 @@ def test_a_damaged_file_next_to_a_log_is_no_reason_to_refuse_it(tmp_path, name):
 def test_what_run_json_lacks_is_named(tmp_path):
     log = write_run(tmp_path / "job" / "run_0")
     run = json.loads(log.with_name("run.json").read_text())
-    del run["division"], run["typed"]
+    del run["division"], run["overrides"]
     log.with_name("run.json").write_text(json.dumps(run))
     assert "not verified: run.json next to the log has no division, typed" in check_file(log).remarks
 
@@ -238,7 +238,10 @@ VALUES = json_values(8)
 
 @examples(60)
 @given(
-    st.sampled_from(["settings", "identity", "facts", "continues", "typed", "deviations", "git", "versions"]), VALUES
+    st.sampled_from(
+        ["settings", "identity", "dataset_info", "resume_from", "overrides", "deviations", "git", "versions"]
+    ),
+    VALUES,
 )
 def test_no_content_of_run_json_raises(tmp_path_factory, key, value):
     log = write_run(tmp_path_factory.mktemp("job") / "run_0", blocks=1)

@@ -271,10 +271,10 @@ CONTRADICTIONS = {
     "another machine": machines(["a"], ["0" * 12]),
     "a machine less": machines(["a", "b"], ["ca978112ca1b"]),
     "no machines": machines(["a"], []),
-    "override of the target": run_file(typed=["workload.target=0.1"]),
-    "override of the end": run_file(typed=["stop=epochs:1"]),
-    "override of the batch size": run_file(typed=["batch=global:64"]),
-    "override of a hyperparameter": run_file(typed=["workload.label_smoothing=0.3"]),
+    "override of the target": run_file(overrides=["workload.target=0.1"]),
+    "override of the end": run_file(overrides=["stop=epochs:1"]),
+    "override of the batch size": run_file(overrides=["batch=global:64"]),
+    "override of a hyperparameter": run_file(overrides=["workload.label_smoothing=0.3"]),
     "run_start 1.5 s later than in metrics.jsonl": lambda path: elapsed_of_rows(path, lambda seconds: seconds + 1.5),
     "stamps divided by two": lambda path: elapsed_of_rows(path, lambda seconds: seconds * 2),
     "a minute cut out": lambda path: elapsed_of_rows(path, lambda seconds: seconds + 60),
@@ -296,12 +296,12 @@ CONTRADICTIONS = {
     "hyperparameters": run_file(settings__hyperparameters={"learning_rate": 1.0}),
     "model": run_file(settings__model={"depth": 18}),
     "options": run_file(settings__options={"decode": "scaled"}),
-    "override of the precision": run_file(typed=["precision=bf16"]),
-    "override of the devices": run_file(typed=["gpus=8"]),
-    "override of the seed": run_file(typed=["seed=7"]),
-    "override of the mode": run_file(typed=["mode=forward"]),
-    "resumed": run_file(continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}),
-    "resumed, by an older version": run_file(continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1}),
+    "override of the precision": run_file(overrides=["precision=bf16"]),
+    "override of the devices": run_file(overrides=["gpus=8"]),
+    "override of the seed": run_file(overrides=["seed=7"]),
+    "override of the mode": run_file(overrides=["mode=forward"]),
+    "resumed": run_file(resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}),
+    "resumed, by an older version": run_file(resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1}),
     "git commit": run_file(git__commit="abcdef0"),
     "submitter": run_file(identity__submission_org="another"),
 }
@@ -425,12 +425,12 @@ RESUMED = {
     "fewer resumptions than in run.json": lambda path: (
         continued(path),
         edit(path, lambda item: {**item, "value": "open"}, "submission_division"),
-        run_file(division="open", continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 2})(
+        run_file(division="open", resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 2})(
             path
         ),
     ),
     "no suite_continued, and run.json of a resumed run": run_file(
-        continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
+        resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
     ),
 }
 

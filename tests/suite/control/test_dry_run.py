@@ -11,7 +11,7 @@ from suite.control import dry_run
 from tests.helpers import TOY_RUN, only, run_suite_here, suite_here, written
 from tests.workloads.resnet50 import synthetic_images
 from workloads.ncf import workload as ncf
-from workloads.ncf.facts import published_facts
+from workloads.ncf.dataset_info import published_facts
 
 UNKNOWN = "unknown until the problems are solved"
 NCF = ("workload=ncf", "profile=demo", "device=cpu", "environment=current")

@@ -537,7 +537,7 @@ def recorded(folder, settings):
     names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
     identity = dict.fromkeys((*names, "framework_version", "sample_unit", "batch_unit"), "x")
     spec = RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=DatasetInfo(1, 1, {}, ""), labels=(),
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1, 1, {}, ""), labels=(),
         division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
         identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
     )  # fmt: skip

@@ -14,7 +14,7 @@ from suite.plan import run_template
 from suite.plan.jobs import plan
 from suite.plan.resume import finished_status, set_aside
 from tests.helpers import composed
-from workloads.ncf.facts import published_facts
+from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.workload import NCF
 
 
@@ -141,7 +141,7 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     assert finished_status(tmp_path, again) == ""  # its controller was killed
     (tmp_path / "result_1.txt").touch()
     assert finished_status(tmp_path, again) == ""
-    of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
+    of_other_data = replace(run, dataset_info=replace(run.dataset_info, fingerprint="of other data"))
     ends = {
         "success": ({"status": "success"}, "success"),
         "a missed target": ({"status": "aborted"}, "target_missed"),
@@ -216,7 +216,12 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
     run.write(tmp_path / "run.json")
     (tmp_path / "status.json").write_text('{"status": "success"}')
     whole = json.loads((tmp_path / "run.json").read_text())
-    wrong = ({"facts": []}, {"settings": []}, {"schema": [[[]]]}, {"settings": {**whole["settings"], "options": "x"}})
+    wrong = (
+        {"dataset_info": []},
+        {"settings": []},
+        {"schema": [[[]]]},
+        {"settings": {**whole["settings"], "options": "x"}},
+    )
     for other in ({"schema": whole["schema"]}, *({**whole, **one} for one in wrong), int("1" * 4000)):
         (tmp_path / "run.json").write_text(json.dumps(other))
         with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):

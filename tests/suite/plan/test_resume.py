@@ -34,7 +34,7 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
     attempt(tmp_path, run, 3)
     lines = []
     found, path = find_resume(replace(run, deviations=()), tmp_path / "run_0", lines.append)
-    assert (path, found.settings.seed, found.continues["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
+    assert (path, found.settings.seed, found.resume_from["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
     assert (found.division, found.labels[-1].kind, len(found.deviations)) == ("open", LabelKind.RESUMED, 1)
     assert [one.name for one in checkpoints.found(first)] == ["checkpoint_20.npz"]
     path.write_bytes(path.read_bytes()[:-50])
@@ -48,9 +48,9 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
     [({}, 1), ({"checkpoint": "c", "stopped_ms": 1, "resumptions": 2}, 3), ({"checkpoint": "c", "stopped_ms": 1}, 2)],
 )
 def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
-    attempt(tmp_path, run, 1, 10, continues=earlier)
+    attempt(tmp_path, run, 1, 10, resume_from=earlier)
     found, _ = find_resume(run, tmp_path / "run_0", print)
-    assert found.continues["resumptions"] == count
+    assert found.resume_from["resumptions"] == count
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
         ({"filed": {"reason": "Diverged: the loss is nan"}}, "diverged"),
         ({"filed": {"status": "failed", "reason": "process 1 on node2: Diverged: the loss is nan"}}, "diverged"),
         ({"filed": {"status": "failed", "reason": "any words", "code": "diverged"}}, "diverged"),
-        ({"facts": {"fingerprint": "other"}}, "different settings or data"),
+        ({"dataset_info": {"fingerprint": "other"}}, "different settings or data"),
         ({"settings": {"global_batch_size": 1}}, "different settings or data"),
         ({"identity": {"framework_version": "0"}}, "framework_version is 0, but the new run has 1"),
     ],

@@ -96,9 +96,9 @@ def test_no_shipped_set_goes_beyond_its_schedule():
         for chosen in workload.named_sets():
             words = [f"workload={name}", "profile=synthetic", "device=cpu", f"workload.hyperparameter_set={chosen}"]
             draft = jobs.plan(composed(*words, "gpus=1", "stop=steps:5", "batch=global:32")).draft
-            if draft is not None and draft.facts is not None:
+            if draft is not None and draft.dataset_info is not None:
                 epochs = draft.settings.hyperparameters["max_epochs"]
                 settings = replace(draft.settings, stop=f"epochs:{epochs}")
-                assert schedule_note(workload(settings, draft.facts)) == "", (name, chosen)
+                assert schedule_note(workload(settings, draft.dataset_info)) == "", (name, chosen)
                 checked += 1
     assert checked >= 20

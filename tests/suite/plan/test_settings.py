@@ -155,7 +155,9 @@ def test_lists_of_settings_are_derived_from_the_fields():
     assert scales_with_devices == {"devices", "nodes", "global_batch_size"}
     assert "seed" not in field_names(Settings, logged=True)
     # rows of synchronous and asynchronous runs are never one, and give no speedup
-    assert {"update", "straggler_ms"} <= set(field_names(Settings, logged=True, experiment_key=True, family=True, must_match_on_resume=True))
+    assert {"update", "straggler_ms"} <= set(
+        field_names(Settings, logged=True, experiment_key=True, family=True, must_match_on_resume=True)
+    )
 
 
 def test_a_machine_whose_gpu_does_not_answer_trains_on_cpu_cores_alone():

@@ -112,7 +112,7 @@ def run_together(folder, world, **changes):
 
     def work(process):
         place = replace(worker_context_for(run, process, workers), cores=())
-        workload = Halves(run.settings, run.facts)
+        workload = Halves(run.settings, run.dataset_info)
         trainer = kind(workload, place)
         try:
             with RunLog(folder / "result_0.txt" if process == 0 else None) as log:

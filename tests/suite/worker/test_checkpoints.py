@@ -38,7 +38,7 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
         stopped_ms = time.time() * 1e3 - 60_000
         run = replace(
             run,
-            continues={"checkpoint": earlier.name, "stopped_ms": stopped_ms},
+            resume_from={"checkpoint": earlier.name, "stopped_ms": stopped_ms},
             labels=(Label(LabelKind.DEMO), Label(LabelKind.RESUMED)),
         )
 
@@ -48,7 +48,7 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
                 raise Killed
 
     place = worker_context_for(run, 0, 1)
-    workload = kind(run.settings, run.facts)
+    workload = kind(run.settings, run.dataset_info)
     log, metrics = folder / "result_0.txt", folder / "metrics.jsonl"
     if earlier is not None:
         log.write_bytes(load_resumed_log(run).log)
@@ -181,7 +181,7 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
         processes = []
         for kind in (First, Second):
             place = worker_context_for(run, 0, 1)
-            trainer = kind(toy.Toy(run.settings, run.facts), place)
+            trainer = kind(toy.Toy(run.settings, run.dataset_info), place)
             epochs = EpochSchedule(lambda epoch: 1000)
             processes.append(CheckpointManager(run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)))
         looked, written = [], []

@@ -57,7 +57,7 @@ class SentenceData:
 
 def test_epochs_of_different_lengths_and_two_units(tmp_path):
     run_loop(tmp_path, workload_type=Sentences, stop="epochs:3", global_batch_size=256)
-    workload = Sentences(make_run(tmp_path / "again", global_batch_size=256).settings, make_run(tmp_path).facts)
+    workload = Sentences(make_run(tmp_path / "again", global_batch_size=256).settings, make_run(tmp_path).dataset_info)
     lengths = [len(workload.plan(epoch)) for epoch in range(3)]
     assert lengths[0] < lengths[1] == lengths[2]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -206,7 +206,7 @@ class Numbered:
 
 def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
     run = make_run(tmp_path)
-    workload = Threads(run.settings, run.facts)
+    workload = Threads(run.settings, run.dataset_info)
     trainer = toy.ToyTrainer(workload, worker_context_for(run, 0, 1))
     trainer.slope = np.ones(1)
     heartbeat = HeartbeatWriter(tmp_path, 0)
@@ -236,12 +236,12 @@ def test_arrays_of_facts_travel_with_the_run(tmp_path):
     source = tmp_path / "data" / "lengths.npy"
     run = make_run(tmp_path)
     np.save(source, LENGTHS)
-    run = replace(run, facts=replace(run.facts, arrays={"lengths": str(source)}))
+    run = replace(run, dataset_info=replace(run.dataset_info, arrays={"lengths": str(source)}))
     run.write(tmp_path / "run.json")
     source.unlink()
-    facts = read_run(tmp_path / "run.json").facts
-    assert Path(facts.arrays["lengths"]).parent == tmp_path
-    np.testing.assert_array_equal(facts.array("lengths"), LENGTHS)
-    Path(facts.arrays["lengths"]).write_bytes(b"no array")
+    dataset_info = read_run(tmp_path / "run.json").dataset_info
+    assert Path(dataset_info.arrays["lengths"]).parent == tmp_path
+    np.testing.assert_array_equal(dataset_info.array("lengths"), LENGTHS)
+    Path(dataset_info.arrays["lengths"]).write_bytes(b"no array")
     with pytest.raises(ValueError, match="not an array of facts"):
-        facts.array("lengths")
+        dataset_info.array("lengths")

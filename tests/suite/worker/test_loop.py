@@ -37,7 +37,7 @@ def make_run(folder, **changes):
     identity |= {"submission_status": "research", "submission_platform": "p", "system": "s", "device_name": "d"}
     identity |= {"framework_version": "1"}
     return RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=DatasetInfo(1000, 1000, {}, "toy"),
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1000, 1000, {}, "toy"),
         labels=(Label(LabelKind.DEMO),), division="open", deviations=(DEMO,), cores=(0,),
         cache_cleared=True, watchdog_seconds=300.0,
         setup_watchdog_seconds=1200.0, identity=identity, environment={}, versions={"suite": "0"}, git={}, hardware={},
@@ -48,7 +48,7 @@ def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type
     """A run of one process, or process 1 of a run of two."""
     run = make_run(folder, **own)
     place = replace(worker_context_for(run, process, process + 1), threads=threads)
-    workload = workload_type(run.settings, run.facts)
+    workload = workload_type(run.settings, run.dataset_info)
     trainer = trainer_type(workload, place)
     with log_type(None if process else folder / "result_0.txt") as log:
         metrics = JsonLines(None if process else folder / "metrics.jsonl")

@@ -92,11 +92,6 @@ def test_sgd_with_the_rate_inside_is_mxnets_own():
         np.testing.assert_allclose(weight, theirs, rtol=1e-12)
 
 
-def test_a_momentum_rate_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match=r"^lr_in_momentum within: one of outside, inside$"):
-        OptimizerSettings("sgd", lr_in_momentum="within")
-
-
 def test_adam_of_a_constant_gradient_moves_by_the_rate():
     """m̂ / √v̂ = sign(g) in every step."""
     weight, mean, square, gradient = W, np.zeros(2), np.zeros(2), np.array([0.3, -4.0])

@@ -15,11 +15,11 @@ SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest":
 WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 
 
-def made(set_name, rules="v0.7", facts=WMT, **changes):
+def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
     targets = dict(GNMT.defaults("reference", rules, {}).targets)
     values = {"devices": 8, "dataset": "wmt16-en-de", "model": REFERENCE_MODEL, "targets": targets, **changes}
-    return GNMT(synthetic.of_set(GNMT, set_name, rules=rules, **values), facts)
+    return GNMT(synthetic.of_set(GNMT, set_name, rules=rules, **values), dataset_info)
 
 
 def with_values(set_name, rules="v0.7", **values):

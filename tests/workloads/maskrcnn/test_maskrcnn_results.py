@@ -15,7 +15,7 @@ from workloads.api import Batch
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
 from workloads.maskrcnn import masks, results
-from workloads.maskrcnn.input.facts import evaluation_index
+from workloads.maskrcnn.input.dataset_info import evaluation_index
 
 
 @pytest.fixture(scope="module")

@@ -20,17 +20,17 @@ LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = DatasetInfo(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
 
 
-def made(set_name, facts=COCO, rules="v0.7", **changes):
+def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {"dataset": "coco2017", "model": REFERENCE_MODEL, "targets": TARGETS, **changes}
-    return MaskRCNN(synthetic.of_set(MaskRCNN, set_name, rules=rules, **values), facts)
+    return MaskRCNN(synthetic.of_set(MaskRCNN, set_name, rules=rules, **values), dataset_info)
 
 
 def demo():
-    facts = DatasetInfo(
+    dataset_info = DatasetInfo(
         2000, 300, {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835}, "synthetic"
     )
-    return made("demo", facts, profile="demo", model=DEMO_MODEL, dataset="coco-demo", targets=DEMO_TARGETS)
+    return made("demo", dataset_info, profile="demo", model=DEMO_MODEL, dataset="coco-demo", targets=DEMO_TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_shapes_and_the_dummy_batch():
     assert not arrays["anchor_weight"].any()
     assert arrays["object_ends"].shape == (6 * 63,)
     assert len(arrays["points"]) == len(arrays["polygon_ends"]) == 0
-    assert (dummy.weight, dummy.global_samples) == (6, 6)
+    assert (dummy.weight_sum, dummy.global_samples) == (6, 6)
     assert [set(specs) for specs in workload.evaluation_shapes()] == [{"image", "size"}] * 6
 
 

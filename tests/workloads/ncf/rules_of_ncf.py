@@ -4,7 +4,7 @@ import dataclasses
 
 from testing import synthetic
 from tests.workloads.closed_logs import changed, varied
-from workloads.ncf.facts import published_facts
+from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
 
@@ -58,13 +58,13 @@ EDGES = {
 
 def around_the_edges():
     cases = [case for name in SETS for case in varied(settings(name), EDGES)]
-    facts = dataclasses.replace(published_facts(), fingerprint="published")
+    dataset_info = dataclasses.replace(published_facts(), fingerprint="published")
     # The model's count of parameters is asserted outside the demo; whatever the settings say, the data are ML-20M's here.
-    return [NCFOfAnySize(case, facts) for case in cases]
+    return [NCFOfAnySize(case, dataset_info) for case in cases]
 
 
 class NCFOfAnySize(NCF):
     """NCF without the check of its number of parameters, so that other models have a log."""
 
-    def __init__(self, settings, facts):
-        super(NCF, self).__init__(settings, facts)
+    def __init__(self, settings, dataset_info):
+        super(NCF, self).__init__(settings, dataset_info)

@@ -9,7 +9,7 @@ import pytest
 
 from testing import synthetic_ncf as synthetic
 from workloads.ncf.data import NCFData, evaluation_users_per_batch
-from workloads.ncf.facts import load_dataset_info, published_facts
+from workloads.ncf.dataset_info import load_dataset_info, published_facts
 from workloads.ncf.sampling import Positives
 from workloads.ncf.sharding import SyntheticNCFData
 
@@ -25,8 +25,10 @@ def folder(tmp_path_factory) -> Path:
 
 def open_data(folder: Path, process: int = 0, replicas: range = range(1), total: int = 1, seed: int = 4, **options):
     batch = options.pop("batch", 4001)
-    facts = synthetic.write(folder)
-    return NCFData(synthetic.settings(folder, batch, **options), facts, synthetic.place(process, replicas, total), seed)
+    dataset_info = synthetic.write(folder)
+    return NCFData(
+        synthetic.settings(folder, batch, **options), dataset_info, synthetic.place(process, replicas, total), seed
+    )
 
 
 def samples(batches) -> Counter:
@@ -59,11 +61,11 @@ def test_replicas_share_the_same_samples(folder, replicas, per_process):
         assert len({len(batch.arrays["user"]) for batch in batches}) == 1
         assert len(batches[0].arrays["user"]) == -(-expected.global_samples // replicas)
         assert {(b.global_weight_sum, b.global_samples) for b in batches} == {
-            (expected.weight, expected.global_samples)
+            (expected.weight_sum, expected.global_samples)
         }
-        assert sum(batch.weight_sum for batch in batches) == expected.weight
+        assert sum(batch.weight_sum for batch in batches) == expected.weight_sum
         assert samples(batches) == samples([expected])
-        order = np.concatenate([b.arrays["user"][: int(b.weight)] for b in batches])
+        order = np.concatenate([b.arrays["user"][: int(b.weight_sum)] for b in batches])
         assert (order == expected.arrays["user"]).all()
 
 
@@ -201,11 +203,11 @@ def test_a_gpu_scores_about_a_million_candidates_at_once():
 
 
 def test_more_replicas_than_users(tmp_path):
-    facts = synthetic.write(tmp_path)
+    dataset_info = synthetic.write(tmp_path)
     for name in ("train_user", "train_item", "test_item"):
         np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy")[:2] * 0 + np.arange(2, dtype=np.int32))
-    facts = type(facts)(2, 2, {"users": 2, "items": ITEMS}, "tiny")
-    data = NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(3), 3), 0)
+    dataset_info = type(dataset_info)(2, 2, {"users": 2, "items": ITEMS}, "tiny")
+    data = NCFData(synthetic.settings(tmp_path), dataset_info, synthetic.place(0, range(3), 3), 0)
     ((first, second, third),) = list(data.evaluation())
     assert [batch.weight_sum for batch in (first, second, third)] == [1, 1, 0]
     assert third.arrays["item"].shape == (1, 1000)
@@ -246,18 +248,18 @@ def test_close_stops_an_unfinished_train(folder):
     ],
 )
 def test_damaged_arrays_are_named(tmp_path, damage, message):
-    facts = synthetic.write(tmp_path)
+    dataset_info = synthetic.write(tmp_path)
     damage(tmp_path / "test_item.npy")
     with pytest.raises(ValueError, match=message):
-        NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(1), 1), 0)
+        NCFData(synthetic.settings(tmp_path), dataset_info, synthetic.place(0, range(1), 1), 0)
 
 
 def test_an_item_out_of_range_is_not_trained_on(tmp_path):
-    facts = synthetic.write(tmp_path)
+    dataset_info = synthetic.write(tmp_path)
     items = np.load(tmp_path / "train_item.npy")
     items[5] = ITEMS + 8
     np.save(tmp_path / "train_item.npy", items)
-    data = NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(1), 1), 0)
+    data = NCFData(synthetic.settings(tmp_path), dataset_info, synthetic.place(0, range(1), 1), 0)
     with pytest.raises(ValueError, match="train_item"):
         next(iter(data.train(0, 1)))
 
@@ -274,15 +276,17 @@ def test_missing_data_says_what_to_type(tmp_path, name, command):
 
 @pytest.mark.parametrize(("replicas", "batch"), [(1, 1_048_576), (3, 100_000)])
 def test_synthetic_batches_have_the_real_sizes(replicas, batch):
-    facts = published_facts()
-    data = SyntheticNCFData(synthetic.settings("", batch), facts, synthetic.place(0, range(replicas), replicas), 0)
+    dataset_info = published_facts()
+    data = SyntheticNCFData(
+        synthetic.settings("", batch), dataset_info, synthetic.place(0, range(replicas), replicas), 0
+    )
     assert data.steps_per_epoch == -(-99_308_850 // batch)
     last = data.steps_per_epoch - 1
     for step in (*data.train(0, 6), *data.train(last, last + 1)):
         assert len(step) == replicas
-        assert sum(one.weight for one in step) == step[0].global_weight_sum == step[0].global_samples
+        assert sum(one.weight_sum for one in step) == step[0].global_weight_sum == step[0].global_samples
         for one in step:
-            assert one.arrays["weight"].sum() == one.weight
+            assert one.arrays["weight"].sum() == one.weight_sum
             assert len(one.arrays["user"]) == -(-one.global_samples // replicas)
             assert one.arrays["item"].max() < 26_744
             assert one.arrays["user"].max() < 138_493

@@ -12,7 +12,7 @@ from tests.helpers import examples, written
 from workloads.api.fingerprints import FINGERPRINTS, NOT_VERIFIED
 from workloads.common.data.published import COUNTS
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, split
-from workloads.ncf.facts import load_dataset_info
+from workloads.ncf.dataset_info import load_dataset_info
 from workloads.ncf.ratings import Ratings
 
 HEADER = "userId,movieId,rating,timestamp\n"
@@ -113,11 +113,11 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
     assert manifest["counts"]["train"] == 120
     assert manifest["matches_published"] is False
     assert ML1M().verify(destination)[-2].startswith("ml-1m: sound")
-    facts = load_dataset_info(destination)
-    assert (facts.train_samples, facts.evaluation_samples) == (120, 5)
-    assert facts.sizes == {"users": 5, "items": 29, "min_ratings": 20}
-    assert facts.fingerprint == manifest["fingerprint"]
-    assert "counts differ from the published ml-1m" in facts.notes[0]
+    dataset_info = load_dataset_info(destination)
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples) == (120, 5)
+    assert dataset_info.sizes == {"users": 5, "items": 29, "min_ratings": 20}
+    assert dataset_info.fingerprint == manifest["fingerprint"]
+    assert "counts differ from the published ml-1m" in dataset_info.notes[0]
 
 
 def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ import pytest
 
 from testing import synthetic_ncf as synthetic
 from workloads.ncf.data import NCFData
+from workloads.ncf.dataset_info import load_dataset_info
 from workloads.ncf.demo import MLDemo
-from workloads.ncf.facts import load_dataset_info
 from workloads.ncf.metrics import hit_rate, hits
 
 TARGET = 0.635
@@ -28,16 +28,16 @@ def hr_at_10(folder: Path, scores, seed: int) -> float:
 
 
 def test_size_and_layout(folder):
-    facts = load_dataset_info(folder)
-    assert facts.sizes["users"] >= 2000
-    assert facts.sizes["items"] >= 1500
-    assert 75_000 < facts.train_samples < 90_000
+    dataset_info = load_dataset_info(folder)
+    assert dataset_info.sizes["users"] >= 2000
+    assert dataset_info.sizes["items"] >= 1500
+    assert 75_000 < dataset_info.train_samples < 90_000
     text = (folder / "raw" / "ratings.csv").read_text()
     assert text.startswith("userId,movieId,rating,timestamp\n1,")
     per_user = np.bincount(np.load(folder / "train_user.npy"))
     assert per_user.min() == 19
     assert 36 < np.median(per_user) < 45
-    assert facts.notes == ()
+    assert dataset_info.notes == ()
     assert MLDemo().verify(folder)[-1].startswith("ml-demo: sound")
     assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]
 

@@ -13,15 +13,15 @@ from tests.helpers import composed
 from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, WorkerContext
 from workloads.ncf import weights
-from workloads.ncf.facts import published_facts
+from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
 
 
-def workload_of(*overrides, facts=None):
+def workload_of(*overrides, dataset_info=None):
     config = composed("workload=ncf", "device=cpu", *overrides)
     settings = resolve_settings(config, NCF, registry.load_framework("pytorch"))
-    return NCF(settings, facts or NCF.load_dataset_info(settings))
+    return NCF(settings, dataset_info or NCF.load_dataset_info(settings))
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def test_parameter_count_of_the_reference():
 
 
 def test_another_model_with_the_published_counts_is_refused():
-    workload = workload_of(facts=published_facts())
+    workload = workload_of(dataset_info=published_facts())
     with pytest.raises(AssertionError):
-        NCF(dataclasses.replace(workload.settings, model={**REFERENCE_MODEL, "mf_dim": 32}), workload.facts)
+        NCF(dataclasses.replace(workload.settings, model={**REFERENCE_MODEL, "mf_dim": 32}), workload.dataset_info)
 
 
 def test_initial_weights_have_the_reference_distributions():
@@ -63,13 +63,13 @@ def test_weights_depend_on_the_seed_alone():
 
 
 def test_epoch_and_batch_counts_of_ml_20m():
-    workload = workload_of(facts=published_facts())
+    workload = workload_of(dataset_info=published_facts())
     assert workload.samples_per_epoch == 99_308_850
     assert workload.steps_per_epoch == 48_491
-    big = workload_of("workload.hyperparameter_set=nvidia_v0.5", facts=published_facts())
+    big = workload_of("workload.hyperparameter_set=nvidia_v0.5", dataset_info=published_facts())
     assert big.steps_per_epoch == 95
     assert [spec["user"].shape for spec in big.shapes()] == [(1_048_576,), (99_308_850 % 1_048_576,)]
-    on_seven = NCF(dataclasses.replace(big.settings, devices=7), big.facts)
+    on_seven = NCF(dataclasses.replace(big.settings, devices=7), big.dataset_info)
     assert [spec["user"].shape for spec in on_seven.shapes()] == [(149_797,), (106_101,)]  # 1,048,576 / 7, 742,706 / 7
     steps = big.evaluation_steps()
     assert [next(steps), next(steps)] == [95, 190]
@@ -93,7 +93,7 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
 def test_the_rate_is_constant_and_a_thread_measures_beside_a_gpu_alone(demo):
     assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
     assert demo.measure_threads == 0
-    on_gpu = NCF(dataclasses.replace(demo.settings, device="cuda"), demo.facts)
+    on_gpu = NCF(dataclasses.replace(demo.settings, device="cuda"), demo.dataset_info)
     assert on_gpu.measure_threads == 1
 
 
@@ -108,7 +108,7 @@ def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
 
 
 def test_log_keys_hold_what_the_rules_want():
-    keys = workload_of(facts=published_facts()).log_keys()
+    keys = workload_of(dataset_info=published_facts()).log_keys()
     assert keys["eval_hp_num_users"] == 138_493
     assert keys["model_hp_mlp_layer_sizes"] == [256, 256, 128, 64]
     assert keys["opt_adam_epsilon"] == 1e-8

@@ -22,9 +22,9 @@ def prepared(tmp_path_factory):
 
 
 def opened(prepared, process=0, replicas=range(1), total=1, batch=12, seed=5, **options):
-    folder, facts = prepared
+    folder, dataset_info = prepared
     return ImageNetData(
-        synthetic.settings(folder, batch, **options), facts, synthetic.place(process, replicas, total), seed
+        synthetic.settings(folder, batch, **options), dataset_info, synthetic.place(process, replicas, total), seed
     )
 
 
@@ -90,10 +90,12 @@ def test_batches_stay_valid_while_they_are_referred_to_and_memory_is_bounded(pre
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 @pytest.mark.parametrize("size", [7, 64])
 def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_one):
-    folder, facts, expected = thousand_and_one
+    folder, dataset_info, expected = thousand_and_one
     seen, valid = [], 0
     for process in range(replicas):
-        data = opened((folder, facts), process, range(process, process + 1), replicas, evaluation_batch_size=size)
+        data = opened(
+            (folder, dataset_info), process, range(process, process + 1), replicas, evaluation_batch_size=size
+        )
         for (batch,) in data.evaluation():
             assert batch.arrays["image"].shape == (size, 32, 32, 3)
             valid += int(batch.arrays["valid"].sum())
@@ -109,15 +111,15 @@ def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_o
 @pytest.fixture(scope="module")
 def thousand_and_one(tmp_path_factory):
     """(folder, facts, the bytes of every evaluation image in order): tiny images, all different."""
-    folder, facts = synthetic.prepare(tmp_path_factory.mktemp("1001"), 10, 1001)
-    data = opened((folder, facts))
+    folder, dataset_info = synthetic.prepare(tmp_path_factory.mktemp("1001"), 10, 1001)
+    data = opened((folder, dataset_info))
     expected = []
     for number in range(1001):
         out = np.empty((32, 32, 3), np.uint8)
         central_into(simplejpeg.decode_jpeg(open(data.evaluation_images.path(number), "rb").read()), out, 37)  # noqa: SIM115
         expected.append(out.tobytes())
     data.close()
-    return folder, facts, expected
+    return folder, dataset_info, expected
 
 
 # -- damage after preparation -----------------------------------------------------------------------------------------
@@ -125,8 +127,8 @@ def thousand_and_one(tmp_path_factory):
 
 @pytest.fixture
 def damaged(tmp_path):
-    folder, facts = synthetic.prepare(tmp_path)
-    return folder, facts, tmp_path / "images"
+    folder, dataset_info = synthetic.prepare(tmp_path)
+    return folder, dataset_info, tmp_path / "images"
 
 
 def truncate(path):
@@ -142,11 +144,11 @@ def garble(path):
 
 @pytest.mark.parametrize("damage", [truncate, garble, lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
 def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, damage):
-    folder, facts, images = damaged
+    folder, dataset_info, images = damaged
     path = images / "train" / "n00000002" / "train_00007.JPEG"
     damage(path)
     before = threading.active_count()
-    data = opened((folder, facts))
+    data = opened((folder, dataset_info))
     data.area_minimum = 1.0  # the whole image, so that damage anywhere in it shows
     with pytest.raises(BadImage) as raised:
         list(data.train(0, 5))
@@ -157,13 +159,13 @@ def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, da
 
 
 def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged, capsys):
-    folder, facts, images = damaged
+    folder, dataset_info, images = damaged
     truncate(images / "train" / "n00000002" / "train_00007.JPEG")
-    one = joined(trained((folder, facts), 0, 10, skip_bad=True))
+    one = joined(trained((folder, dataset_info), 0, 10, skip_bad=True))
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"left out: {images}/train/n00000002/train_00007.JPEG: ")
-    other = joined(trained((folder, facts), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1))
+    other = joined(trained((folder, dataset_info), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1))
     assert all(synthetic.batches_equal(*pair) for pair in zip(one, other, strict=True))
     labels = np.concatenate([step["label"] for step in one[:5]])
     # The image after it, of the same class, stands twice.
@@ -171,10 +173,10 @@ def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged, capsy
 
 
 def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
-    folder, facts, images = damaged
+    folder, dataset_info, images = damaged
     path = images / "val" / "n00000001" / "val_00006.JPEG"
     truncate(path)
-    data = opened((folder, facts), skip_bad=True)
+    data = opened((folder, dataset_info), skip_bad=True)
     with pytest.raises(BadImage, match=r"val_00006\.JPEG: .* when it was prepared"):
         list(data.evaluation())
     data.close()
@@ -184,13 +186,13 @@ def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
 
 
 def test_synthetic_batches_are_handed_out_without_a_copy():
-    facts = DatasetInfo(1000, 100, {"classes": 10}, "synthetic")
-    data = SyntheticImageData(synthetic.settings("", 8), facts, synthetic.place(0, range(2), 2), 1)
+    dataset_info = DatasetInfo(1000, 100, {"classes": 10}, "synthetic")
+    data = SyntheticImageData(synthetic.settings("", 8), dataset_info, synthetic.place(0, range(2), 2), 1)
     steps = list(data.train(0, 8))
     assert all(batch.arrays["image"].shape == (4, 32, 32, 3) for step in steps for batch in step)
     assert steps[0][0].arrays["image"] is steps[4][0].arrays["image"]
     assert steps[0][0].arrays["image"] is not steps[0][1].arrays["image"]
-    assert (steps[0][0].weight, steps[0][0].global_weight_sum) == (4.0, 8.0)
+    assert (steps[0][0].weight_sum, steps[0][0].global_weight_sum) == (4.0, 8.0)
     assert 100 < steps[0][0].arrays["image"].mean() < 155
     assert 0 <= steps[0][0].arrays["label"].min() <= steps[0][0].arrays["label"].max() < 10
     assert list(data.evaluation()) == []

@@ -55,9 +55,9 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
         assert (images.width[number], images.height[number]) == (width, height)
         assert images.bytes[number] == path.stat().st_size
         assert images.label[number] == int(path.parent.name[1:])
-    facts = IMAGENET.read(tmp_path / "p")
-    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (40, 20, {"classes": 5})
-    assert facts.notes == ()
+    dataset_info = IMAGENET.read(tmp_path / "p")
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (40, 20, {"classes": 5})
+    assert dataset_info.notes == ()
     assert (tmp_path / "p" / "classes.txt").read_text().split() == [f"n{i:08d}" for i in range(5)]
 
 
@@ -247,13 +247,13 @@ BAD = {
 def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path, kind):
     path = BAD[kind](source)
     preparing.is_one_line_or_left_out(synthetic.Folders(), source, tmp_path, f"{path}: ")
-    facts = IMAGENET.read(tmp_path / "p")
-    assert facts.notes[0] == "1 files or folders that cannot be used were left out"
-    assert (facts.train_samples == 39) == (path == at(source))
-    assert not any(path.name in opened(tmp_path / "p").name(i) for i in range(facts.train_samples))
+    dataset_info = IMAGENET.read(tmp_path / "p")
+    assert dataset_info.notes[0] == "1 files or folders that cannot be used were left out"
+    assert (dataset_info.train_samples == 39) == (path == at(source))
+    assert not any(path.name in opened(tmp_path / "p").name(i) for i in range(dataset_info.train_samples))
     other = kind == "a class of val alone"
-    assert facts.evaluation_samples == (16 if other else 20)
-    assert ("1 of 5 classes have no validation image" in facts.notes) == other
+    assert dataset_info.evaluation_samples == (16 if other else 20)
+    assert ("1 of 5 classes have no validation image" in dataset_info.notes) == other
 
 
 def test_damage_inside_is_found_when_everything_is_decoded(source, tmp_path):

@@ -104,9 +104,13 @@ def test_writing_again_with_one_thread_gives_the_same_bytes(root, tmp_path, monk
 
 
 def test_it_is_prepared_as_the_real_data_set_is(prepared, root):
-    facts = IMAGENET.read(prepared)
-    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (4000, 1000, {"classes": 10})
-    assert facts.notes == ()
+    dataset_info = IMAGENET.read(prepared)
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (
+        4000,
+        1000,
+        {"classes": 10},
+    )
+    assert dataset_info.notes == ()
     manifest = manifests.read(prepared)
     assert index.root(prepared, manifest) == root
     for split, count in demo.SIZES.items():

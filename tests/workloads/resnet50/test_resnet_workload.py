@@ -14,10 +14,10 @@ SETS = ResNet50.named_sets()
 IMAGENET = DatasetInfo(1_281_167, 50_000, {"classes": 1000}, "published")
 
 
-def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
+def made(set_name, dataset_info=IMAGENET, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {"devices": 8, "dataset": "imagenet", "model": REFERENCE_MODEL, "targets": {"top1": 0.759}, **changes}
-    return ResNet50(synthetic.of_set(ResNet50, set_name, rules=rules, **values), facts)
+    return ResNet50(synthetic.of_set(ResNet50, set_name, rules=rules, **values), dataset_info)
 
 
 def rates(workload, *epochs):
@@ -99,7 +99,7 @@ def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1664 .* 3 devices .*; type batch=global:1665"):
         made("nvidia_v0.5_dgx1", devices=3)
     with pytest.raises(ValueError, match=r"1664 .*\(1000 images\); type batch=global:1000"):
-        made("nvidia_v0.5_dgx1", facts=DatasetInfo(1000, 10, {"classes": 10}, "small"))
+        made("nvidia_v0.5_dgx1", dataset_info=DatasetInfo(1000, 10, {"classes": 10}, "small"))
 
 
 def test_padding_is_not_counted_and_every_image_is_once():

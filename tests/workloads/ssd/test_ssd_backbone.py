@@ -266,8 +266,10 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
 
 def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, few):
     settings = resolved(tmp_path, few)
-    facts = dataclasses.replace(SSD.load_dataset_info(dataclasses.replace(settings, data_dir="")), train_samples=2_000)
-    found = dict(SSD(settings, facts).initial_weights(3))
+    dataset_info = dataclasses.replace(
+        SSD.load_dataset_info(dataclasses.replace(settings, data_dir="")), train_samples=2_000
+    )
+    found = dict(SSD(settings, dataset_info).initial_weights(3))
     drawn = dict(network.initial_weights(LAYERS, 3))
     assert set(found) == set(drawn) | set(FEW)
     for name, value in found.items():
@@ -287,8 +289,8 @@ def test_resume_knows_the_content_and_not_the_path(tmp_path, few):
     for name, path in (("file", few), ("moved", moved), ("other", other)):
         settings = resolved(tmp_path, path)
         assert settings.options["backbone_weights"] == str(path)
-        facts = SimpleNamespace(fingerprint="x")
-        found[name] = identity(SimpleNamespace(settings=settings, facts=facts, environment_variables={}))
+        dataset_info = SimpleNamespace(fingerprint="x")
+        found[name] = identity(SimpleNamespace(settings=settings, dataset_info=dataset_info, environment_variables={}))
     assert found["file"] == found["moved"] != found["other"]
 
 

@@ -31,13 +31,13 @@ def prepare(folder):
 
 
 def settings(folder, batch=6, devices=1, **options):
-    facts = COCO2017.read(folder)
+    dataset_info = COCO2017.read(folder)
     values = {**made("demo", DatasetInfo(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
-        "demo", facts, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
+        "demo", dataset_info, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
         global_batch_size=batch, hyperparameters=values, options={"data_threads": 2, **options},
     )  # fmt: skip
-    return workload.settings, facts
+    return workload.settings, dataset_info
 
 
 def opened(folder, where=None, batch=6, **options):
@@ -130,8 +130,8 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(tmp_path):
 
 
 def test_synthetic_batches_have_the_real_shapes(prepared):
-    chosen, facts = settings(prepared, 4, 2)
-    data = SyntheticDetectionData(chosen, facts, place(0, range(2), 2), 1)
+    chosen, dataset_info = settings(prepared, 4, 2)
+    data = SyntheticDetectionData(chosen, dataset_info, place(0, range(2), 2), 1)
     for step in data.train(0, 3):
         assert len(step) == 2
         for batch in step:
@@ -145,8 +145,8 @@ def test_synthetic_batches_have_the_real_shapes(prepared):
 
 
 def test_the_crops_rule_has_the_attempts_of_the_set(prepared):
-    chosen, facts = settings(prepared)
+    chosen, dataset_info = settings(prepared)
     chosen.hyperparameters["max_samples"] = 50
-    data = DetectionData(chosen, facts, place(0, range(1), 1), 0)
+    data = DetectionData(chosen, dataset_info, place(0, range(1), 1), 0)
     assert data.rule == crops.CropRule(0.5, 1.0, True, 50)
     data.close()

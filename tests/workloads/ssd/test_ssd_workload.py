@@ -16,10 +16,10 @@ from workloads.ssd.workload import SSD
 COCO = DatasetInfo(117_266, 4_952, {"classes": 80}, "published")
 
 
-def made(set_name, facts=COCO, rules="v0.7", **changes):
+def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {"devices": 8, "dataset": "coco2017", "model": REFERENCE_MODEL, "targets": {"map": 0.230}, **changes}
-    return SSD(synthetic.of_set(SSD, set_name, rules=rules, **values), facts)
+    return SSD(synthetic.of_set(SSD, set_name, rules=rules, **values), dataset_info)
 
 
 def demo():

@@ -16,12 +16,12 @@ SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest":
 WMT = DatasetInfo(4_590_101, 3_003, SIZES, "published")
 
 
-def made(set_name, rules="v0.7", facts=WMT, **changes):
+def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
     defaults = Transformer.defaults("demo" if set_name == "demo" else "reference", rules, {})
     of_round = {"dataset": defaults.dataset, "model": defaults.model, "targets": dict(defaults.targets)}
     values = {"devices": 8, "rules": rules, **of_round, **changes}
-    return Transformer(synthetic.of_set(Transformer, set_name, **values), facts)
+    return Transformer(synthetic.of_set(Transformer, set_name, **values), dataset_info)
 
 
 def test_warm_up_and_inverse_root():

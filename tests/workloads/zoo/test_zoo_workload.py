@@ -73,7 +73,7 @@ def test_eval_loss_is_the_mean_cross_entropy_of_the_valid_images():
     shares = np.exp(wide - np.logaddexp.reduce(wide, axis=1, keepdims=True))
     expected = -np.log(shares[np.arange(6), labels])[valid]
     assert results["loss"] == pytest.approx(expected, rel=1e-9)
-    made.facts = type(made.facts)(5, 5, {"classes": 10}, "")
+    made.dataset_info = type(made.dataset_info)(5, 5, {"classes": 10}, "")
     found = made.score(results)
     assert list(found) == ["top1", "eval_loss"]  # the metric with a target first
     assert found["eval_loss"] == pytest.approx(expected.mean())

@@ -48,9 +48,9 @@ class DetectionWorkload(ImageWorkload):
     runs_required = 5
     options: DetectionOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
-        self.model: Mapping[str, Json] = {**settings.model, "classes": facts.sizes["classes"]}
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
+        self.model: Mapping[str, Json] = {**settings.model, "classes": dataset_info.sizes["classes"]}
         """`settings.model` with the classes of the data."""
 
     @classmethod

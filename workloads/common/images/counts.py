@@ -31,9 +31,9 @@ class ImageFacts:
 
         Raises ValueError that says what to type, also for a batch size that the devices cannot share.
         """
-        facts = self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
-        check_batch(settings, facts)
-        return facts
+        dataset_info = self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
+        check_batch(settings, dataset_info)
+        return dataset_info
 
     def read(self, folder: Path) -> DatasetInfo:
         """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
@@ -62,7 +62,7 @@ COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
 """COCO 2017, or data in its layout."""
 
 
-def check_batch(settings: Settings, facts: DatasetInfo) -> None:
+def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
     """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data.
 
     Raises ValueError that says what to type.
@@ -73,7 +73,7 @@ def check_batch(settings: Settings, facts: DatasetInfo) -> None:
             f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
             f"type batch=global:{max(1, round(batch / count)) * count}"
         )
-    if batch > facts.train_samples:
+    if batch > dataset_info.train_samples:
         raise ValueError(
             f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
             f"type batch=global:{facts.train_samples // count * count} or less"

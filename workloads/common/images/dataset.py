@@ -35,7 +35,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     """What problems are counted in."""
     splits: ClassVar[tuple[str, ...]] = SPLITS
     """Those that have an index."""
-    takes = ("subset", "skip_bad", "full")
+    prepare_options = ("subset", "skip_bad", "full")
 
     def __init__(self) -> None:
         self.subset: int | None = None

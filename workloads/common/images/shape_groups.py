@@ -49,7 +49,7 @@ def count_name(shape: Shape) -> str:
     return f"train_{shape[0]}x{shape[1]}"
 
 
-def with_group_counts(facts: DatasetInfo, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> DatasetInfo:
+def with_group_counts(dataset_info: DatasetInfo, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> DatasetInfo:
     """The facts with the number of training images in the group of each shape."""
     counts = {count_name(group.shape): group.count for group in groups}
-    return replace(facts, sizes={**facts.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts})
+    return replace(dataset_info, sizes={**dataset_info.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts})

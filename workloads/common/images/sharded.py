@@ -93,14 +93,14 @@ class ImageData(ABC):
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
     """The workload's, for its own defaults."""
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
-        self.facts, self.worker, self.seed = facts, worker, seed
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+        self.dataset_info, self.worker, self.seed = dataset_info, worker, seed
         self.shapes = image_shapes(settings.model)
         options = build_options(self.OPTIONS, settings)
         self.scaled, self.skip_bad = options.decode == "scaled", options.skip_bad
         self.global_batch_size = settings.global_batch_size
         self.batch_size = settings.global_batch_size // worker.num_replicas
-        self.evaluation_share = -(-facts.evaluation_samples // worker.num_replicas)
+        self.evaluation_share = -(-dataset_info.evaluation_samples // worker.num_replicas)
         self.evaluation_batch_size = min(options.evaluation_batch_size, self.evaluation_share)
         self.folder = Path(settings.data_dir)
         manifest = manifests.read(self.folder)
@@ -118,7 +118,7 @@ class ImageData(ABC):
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """The images of `train` or `val`."""
-        count = self.facts.train_samples if split == "train" else self.facts.evaluation_samples
+        count = self.dataset_info.train_samples if split == "train" else self.dataset_info.evaluation_samples
         return index.read(self.folder, split, root, count)
 
     def grouped(self, split: str) -> list[ShapeGroup]:

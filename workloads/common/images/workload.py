@@ -51,9 +51,9 @@ class ImageWorkload(Workload):
     }
     options: ImageOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
-        counts.check_batch(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
+        counts.check_batch(settings, dataset_info)
 
     @classmethod
     @abstractmethod
@@ -68,7 +68,7 @@ class ImageWorkload(Workload):
     @property
     def samples_per_epoch(self) -> int:
         """Every image once; the last batch is filled up from the start of the same order."""
-        return self.facts.train_samples
+        return self.dataset_info.train_samples
 
     @property
     def repeated_samples_per_epoch(self) -> int:
@@ -83,7 +83,9 @@ class ImageWorkload(Workload):
     @property
     def evaluation_batch_size(self) -> int:
         """Images of one device in one evaluation step: the option, or all that a device has where these are fewer."""
-        return min(self.options.evaluation_batch_size, -(-self.facts.evaluation_samples // self.settings.devices))
+        return min(
+            self.options.evaluation_batch_size, -(-self.dataset_info.evaluation_samples // self.settings.devices)
+        )
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:

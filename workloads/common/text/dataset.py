@@ -124,7 +124,7 @@ class PlainText(TextDataset):
 
     name = "parallel-text"
     published = False
-    takes = ("merges",)
+    prepare_options = ("merges",)
 
     def __init__(self) -> None:
         self.merges = 8_000
@@ -168,7 +168,7 @@ class WMT16EnDe(TextDataset):
     """WMT16 English-German, the data of GNMT's reference: processed as its script leaves it, or the archives."""
 
     name = "wmt16-en-de"
-    takes = ("merges",)
+    prepare_options = ("merges",)
 
     def __init__(self) -> None:
         self.merges = 32_000
@@ -231,7 +231,7 @@ class WMT17EnDe(TextDataset):
     """WMT17 English-German, the data of the Transformer's reference: the corpora as they are, the published subtokens."""
 
     name = "wmt17-en-de"
-    takes = ("vocabulary",)
+    prepare_options = ("vocabulary",)
     longest = 255
     """256 with EOS (reference model_params.py)."""
 

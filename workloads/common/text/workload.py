@@ -32,11 +32,11 @@ from workloads.api import (
 from workloads.common import manifest as manifests
 from workloads.common.batch_plan import Bucket, buckets_by_samples
 from workloads.common.randomness import bits, integers, stream
-from workloads.common.text import batches, bleu, facts, prepared
+from workloads.common.text import batches, bleu, dataset_info, prepared
 from workloads.common.text.batches import Batching, TranslationData
 from workloads.common.text.beam import Beam, Decoder, search
 from workloads.common.text.bleu import Detokenise
-from workloads.common.text.facts import TextFacts
+from workloads.common.text.dataset_info import TextFacts
 from workloads.common.text.prepared import Parallel
 from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocabulary
 
@@ -78,7 +78,7 @@ class TranslationOptions(WorkloadOptions):
     )
 
 
-DETOKENISED_AS = {facts.WMT16.name: "en"}
+DETOKENISED_AS = {dataset_info.WMT16.name: "en"}
 """Data set to the language of Moses' detokeniser: the reference calls it without one, which is English (inference.py).
 Of others: the target's."""
 
@@ -100,13 +100,13 @@ class TranslationWorkload(Workload):
     """Whether the loss is a mean over target tokens, instead of sentences."""
     every_pair: ClassVar[bool] = False
     """Whether an epoch has every pair, instead of those alone that fill a batch of their bucket."""
-    data: ClassVar[TextFacts] = facts.WMT16
+    data: ClassVar[TextFacts] = dataset_info.WMT16
     bleu_digits: ClassVar[int] = 9
     """To which BLEU in points is rounded before it is compared with the target."""
     options: TranslationOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo) -> None:
-        super().__init__(settings, facts)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
+        super().__init__(settings, dataset_info)
         if not self.counts.steps:
             raise ValueError(
                 f"batch size {settings.global_batch_size}: no bucket of the {facts.train_samples:,} training pairs fills "
@@ -122,12 +122,12 @@ class TranslationWorkload(Workload):
         `sizes["pairs"]` counts all that are prepared.
         """
         of_data = cls.data.for_settings(settings)
-        if cls.framing.begin is not None and facts.END in of_data.sizes:
+        if cls.framing.begin is not None and dataset_info.END in of_data.sizes:
             raise ValueError(
                 f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
                 f"type workload.dataset={facts.WMT16.name}"
             )
-        pairs, _ = facts.length_counts(of_data, of_data.train_samples)
+        pairs, _ = dataset_info.length_counts(of_data, of_data.train_samples)
         most = cls.options_of(settings).max_sequence_length - cls.framing.extra
         short = int(pairs[: most + 1].sum())
         of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": of_data.train_samples})
@@ -139,12 +139,12 @@ class TranslationWorkload(Workload):
     @property
     def end(self) -> int:
         """The id of EOS in this data set."""
-        return self.facts.sizes.get(facts.END, EOS)
+        return self.dataset_info.sizes.get(dataset_info.END, EOS)
 
     @property
     def vocabulary_size(self) -> int:
         """Ids of the data set, without rows that only pad a model's tables."""
-        return self.facts.sizes["vocabulary"]
+        return self.dataset_info.sizes["vocabulary"]
 
     def buckets(self) -> tuple[Bucket, ...]:
         """By samples, of equal widths; batches by tokens override this. Raises ValueError if devices cannot share a batch."""
@@ -155,9 +155,11 @@ class TranslationWorkload(Workload):
     @cached_property
     def batching(self) -> Batching:
         """How pairs become batches."""
-        longest = max(self.facts.sizes["test_longest"], self.facts.sizes["dev_longest"]) + self.framing.extra
+        longest = (
+            max(self.dataset_info.sizes["test_longest"], self.dataset_info.sizes["dev_longest"]) + self.framing.extra
+        )
         shapes = self.options.evaluation_shapes
-        share = -(-self.facts.evaluation_samples // self.settings.devices)
+        share = -(-self.dataset_info.evaluation_samples // self.settings.devices)
         return Batching(
             framing=replace(self.framing, end=self.end),
             buckets=self.buckets(),
@@ -171,7 +173,9 @@ class TranslationWorkload(Workload):
     @cached_property
     def counts(self) -> batches.Counts:
         """Steps of an epoch, and what is left out of it."""
-        return batches.count(facts.length_counts(self.facts, self.facts.sizes["pairs"]), self.batching)
+        return batches.count(
+            dataset_info.length_counts(self.dataset_info, self.dataset_info.sizes["pairs"]), self.batching
+        )
 
     @property
     def samples_per_epoch(self) -> int:
@@ -234,11 +238,11 @@ class TranslationWorkload(Workload):
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Map the arrays; a synthetic corpus is drawn by hash."""
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
-        counts, synthetic = self.facts.sizes, self.settings.profile == "synthetic"
-        sizes = {"train": counts["pairs"], "test": self.facts.evaluation_samples, "dev": counts["dev"]}
+        counts, synthetic = self.dataset_info.sizes, self.settings.profile == "synthetic"
+        sizes = {"train": counts["pairs"], "test": self.dataset_info.evaluation_samples, "dev": counts["dev"]}
         read = self._synthetic if synthetic else partial(prepared.read, self.folder)
         corpus = {split: read(split, sizes[split]) for split in splits}
-        lengths = facts.synthetic_lengths(counts["pairs"]) if synthetic else corpus["train"].lengths()
+        lengths = dataset_info.synthetic_lengths(counts["pairs"]) if synthetic else corpus["train"].lengths()
         return TranslationData(self.batching, lengths, corpus, worker, seed, self.steps_per_epoch)
 
     @property
@@ -248,8 +252,8 @@ class TranslationWorkload(Workload):
 
     def _synthetic(self, split: str, count: int) -> Parallel:
         """Random ids of the published sizes; more training pairs than are drawn repeat them."""
-        most = self.facts.sizes.get(f"{split}_longest", prepared.LONGEST)
-        lengths = np.minimum(facts.synthetic_lengths(min(count, facts.SYNTHETIC_PAIRS)), most)
+        most = self.dataset_info.sizes.get(f"{split}_longest", prepared.LONGEST)
+        lengths = np.minimum(dataset_info.synthetic_lengths(min(count, dataset_info.SYNTHETIC_PAIRS)), most)
         draws = bits(stream(0, f"synthetic sentences {split}"), np.arange(1 << 20))
         ids = (integers(draws, self.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
         return Parallel(*(batches.random_side(of_side, ids) for of_side in lengths))
@@ -304,11 +308,11 @@ class TranslationWorkload(Workload):
 
         Raises ValueError unless every sentence was seen exactly once.
         """
-        check_evaluation_coverage(results["number"], self.facts.evaluation_samples, "translations")
-        references = prepared.read_references(self.folder, self.facts.evaluation_samples)
+        check_evaluation_coverage(results["number"], self.dataset_info.evaluation_samples, "translations")
+        references = prepared.read_references(self.folder, self.dataset_info.evaluation_samples)
         quality = {METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)}
         if self.has_validation_loss:
-            check_evaluation_coverage(results["loss_number"], self.facts.sizes["dev"], "validation losses")
+            check_evaluation_coverage(results["loss_number"], self.dataset_info.sizes["dev"], "validation losses")
             # In the order of the sentences: the sum does not depend on how they were dealt out.
             losses = results["loss"][np.argsort(results["loss_number"])]
             quality["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())

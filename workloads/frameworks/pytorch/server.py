@@ -67,7 +67,7 @@ def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tens
 
 
 class ParameterServerTransport:
-    """A worker's way to the server (`workloads.api.ParameterServerTransport`); the first worker brings the weights that all begin with."""
+    """Connect a worker to the parameter server. The first worker sends the initial weights."""
 
     def __init__(self, parameters: Mapping[str, Tensor], address: str, worker: int, workers: int) -> None:
         self._parameters = dict(parameters)

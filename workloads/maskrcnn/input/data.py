@@ -26,7 +26,7 @@ from workloads.common.images.shape_groups import ShapeGroup, group_by_orientatio
 from workloads.common.images.sharded import Begun, ImageData, ImageJob
 from workloads.common.randomness import bits, fold, stream
 from workloads.maskrcnn import anchors
-from workloads.maskrcnn.input import facts as counted
+from workloads.maskrcnn.input import dataset_info as counted
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.input.order import StreamOrder
 from workloads.maskrcnn.settings import MaskRCNNOptions
@@ -77,18 +77,18 @@ class SampleData(ImageData):
 
     OPTIONS = MaskRCNNOptions
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.model: Mapping[str, Json] = settings.model
-        self.objects_most = facts.sizes["objects_per_image_most"]
+        self.objects_most = dataset_info.sizes["objects_per_image_most"]
         self.samples = int(settings.model["rpn_samples"])
-        super().__init__(settings, facts, worker, seed)
+        super().__init__(settings, dataset_info, worker, seed)
         self.objects = objects.read(self.folder, "train", len(self.images))
         self.polygons, self.trainable = masks.read(self.folder, "train", len(self.objects.label))
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Of `val` with the images that have no objects."""
         if split == "train":
-            return index.read(self.folder, split, root, self.facts.sizes["train_indexed"])
+            return index.read(self.folder, split, root, self.dataset_info.sizes["train_indexed"])
         return counted.evaluation_index(self.folder, manifests.read(self.folder), root)
 
     def grouped(self, split: str) -> list[ShapeGroup]:

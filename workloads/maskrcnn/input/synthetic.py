@@ -24,7 +24,7 @@ class SyntheticSampleData(SyntheticData):
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
         """Random boxes, polygons and anchors' targets of `count` images."""
         height, width = self.shape
-        most, slots = self.facts.sizes["objects_per_image_most"], int(self.settings.model["rpn_samples"])
+        most, slots = self.dataset_info.sizes["objects_per_image_most"], int(self.settings.model["rpn_samples"])
         objects = min(self.OBJECTS, most)
         draws = uniform(bits(key, 1, np.arange(count * objects * 4))).reshape(count, objects, 2, 2)
         sides = np.array([width, height])
@@ -34,7 +34,8 @@ class SyntheticSampleData(SyntheticData):
         box[:, :objects] = np.concatenate([low, low + extent], axis=2)
         label = np.zeros((count, most), np.int32)
         classes = (
-            uniform(bits(key, 2, np.arange(count * objects))).reshape(count, objects) * self.facts.sizes["classes"]
+            uniform(bits(key, 2, np.arange(count * objects))).reshape(count, objects)
+            * self.dataset_info.sizes["classes"]
         )
         label[:, :objects] = 1 + classes.astype(np.int32)
         turn = np.linspace(0, 2 * np.pi, self.CORNERS, endpoint=False)

@@ -301,7 +301,7 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
 def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
     """Of a job of a sweep its own words, quoted: they come from a file that anybody may have written."""
     sweep = compose(["-m", "workload=ncf", "device=cpu", "profile=demo", "gpus=1,2", "workload.beta1=0.8", "runs=3"])
-    words = {job.config.gpus: list(job.typed) for job in sweep.jobs}
+    words = {job.config.gpus: list(job.overrides) for job in sweep.jobs}
     words[2] += ["framework=pytorch; touch /tmp/x"]
     spec = write_run(tmp_path, "a", devices=2) / "run.json"
     spec.write_text(json.dumps({"typed": words[2]}))

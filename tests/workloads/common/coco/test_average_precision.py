@@ -72,9 +72,9 @@ def test_the_faster_one_is_identical(seed):
 
 
 def test_score_of_a_workloads_results(prepared, truth):
-    facts = COCO2017.read(prepared)
+    dataset_info = COCO2017.read(prepared)
     workload = made(
-        "demo", facts, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, global_batch_size=6,
+        "demo", dataset_info, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, global_batch_size=6,
         data_dir=str(prepared),
     )  # fmt: skip
     ids = [number for number in range(1010, 1410, 10) if (number - 1010) // 10 not in synthetic.EMPTY]

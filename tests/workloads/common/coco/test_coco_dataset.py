@@ -69,8 +69,13 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
             assert box * np.tile([entry["width"], entry["height"]], 2) == pytest.approx(corners, rel=1e-6)
         first = ends[row]
     assert (tmp_path / "p" / "classes.txt").read_text() == "1 person\n13 stop sign\n90 toothbrush\n"
-    facts = COCO2017.read(tmp_path / "p")
-    assert (facts.train_samples, facts.evaluation_samples, facts.sizes, facts.notes) == (10, 7, {"classes": 3}, ())
+    dataset_info = COCO2017.read(tmp_path / "p")
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes, dataset_info.notes) == (
+        10,
+        7,
+        {"classes": 3},
+        (),
+    )
 
 
 def test_objects_of_any_images_in_any_order(source, tmp_path):
@@ -142,8 +147,12 @@ def test_other_counts_than_cocos_become_a_note(source, tmp_path):
         "3 classes instead of 80, 12 train images instead of 118,287, 9 val images instead of 5,000"
     )
     assert manifests.read(tmp_path / "p").matches_published is False
-    facts = COCO2017.published_facts()
-    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (117_266, 4_952, {"classes": 80})
+    dataset_info = COCO2017.published_facts()
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (
+        117_266,
+        4_952,
+        {"classes": 80},
+    )
 
 
 @pytest.mark.parametrize("other", ["nothing", "an annotation", "an image"])

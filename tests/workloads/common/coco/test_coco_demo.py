@@ -204,9 +204,13 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
 
 
 def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
-    facts = COCO2017.read(prepared)
-    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (2000, 300, {"classes": 10})
-    assert facts.notes == ()
+    dataset_info = COCO2017.read(prepared)
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (
+        2000,
+        300,
+        {"classes": 10},
+    )
+    assert dataset_info.notes == ()
 
     class Elsewhere(CocoFolders):
         name = "elsewhere"

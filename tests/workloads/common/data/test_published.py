@@ -12,10 +12,10 @@ from workloads.api.fingerprints import FINGERPRINTS, NOT_VERIFIED, PUBLISHED_DAT
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS, differences
 from workloads.common.images.counts import COCO2017, IMAGENET
-from workloads.common.text import facts as text
+from workloads.common.text import dataset_info as text
 from workloads.common.text.dataset import WMT16EnDe
 from workloads.ncf.dataset import ML1M
-from workloads.ncf.facts import load_dataset_info
+from workloads.ncf.dataset_info import load_dataset_info
 
 PREPARED = {
     "ml-20m": (lambda to: ML1M().prepare(write_source(to.parent), to), load_dataset_info),

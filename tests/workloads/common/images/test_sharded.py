@@ -48,8 +48,8 @@ def test_steps_follow_the_permutation_of_the_epoch():
 
 @pytest.fixture
 def data(tmp_path):
-    folder, facts = synthetic.prepare(tmp_path)
-    opened = ImageNetData(synthetic.settings(folder, skip_bad=True), facts, synthetic.place(0, range(1), 1), 0)
+    folder, dataset_info = synthetic.prepare(tmp_path)
+    opened = ImageNetData(synthetic.settings(folder, skip_bad=True), dataset_info, synthetic.place(0, range(1), 1), 0)
     yield opened
     opened.close()
 
@@ -58,7 +58,7 @@ def test_processes_of_a_host_share_its_cores(data, monkeypatch):
     """Eight processes with a GPU each would start eight times as many threads as there are cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
     place = dataclasses.replace(data.worker, world_size=16, local_world_size=8)
-    opened = ImageNetData(synthetic.settings(data.folder), data.facts, place, 0)
+    opened = ImageNetData(synthetic.settings(data.folder), data.dataset_info, place, 0)
     assert opened.pool.threads == 12
     opened.close()
 

@@ -11,7 +11,7 @@ from testing.synthetic import place
 from tests.helpers import examples
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make
 from workloads.common.batch_plan import buckets_by_samples, buckets_by_tokens
-from workloads.common.text import batches, facts, prepared
+from workloads.common.text import batches, dataset_info, prepared
 from workloads.common.text.batches import Batching, TranslationData, equal_edges, growing_edges
 from workloads.common.text.prepared import Parallel
 from workloads.common.text.vocabulary import EOS, GNMT, SHIFTED
@@ -110,7 +110,7 @@ def test_edges():
 
 @pytest.mark.parametrize(("count", "lowest", "highest"), [(5, 0.74, 0.84), (10, 0.84, 0.90)])
 def test_fill_of_lengths_like_wmts(count, lowest, highest):
-    lengths = facts.synthetic_lengths(100_000)
+    lengths = dataset_info.synthetic_lengths(100_000)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, count), 128, 1), (256,), 64, False, 1)
     counts = batches.count(prepared.length_counts(lengths), batching)
     assert lowest < counts.fill < highest
@@ -133,7 +133,7 @@ def test_processes_see_what_one_process_sees(demo_data, kind):
     steps = zip(alone.train(3, 9), *(part.train(3, 9) for part in parts), strict=True)
     for both, *single in steps:
         for batch, (other,) in zip(both, single, strict=True):
-            assert batch.weight_sum == other.weight
+            assert batch.weight_sum == other.weight_sum
             for name, array in batch.arrays.items():
                 np.testing.assert_array_equal(array, other.arrays[name])
     for data in (alone, *parts):

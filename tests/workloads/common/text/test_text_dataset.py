@@ -20,7 +20,7 @@ from tests.workloads.common.text.synthetic_text import (
 )
 from workloads.common import manifest as manifests
 from workloads.common.data import lines as text_lines
-from workloads.common.text import dataset, facts, prepared, sources
+from workloads.common.text import dataset, dataset_info, prepared, sources
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
 from workloads.common.text.prepared import DropReason
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
@@ -58,9 +58,9 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
     lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
     assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
     assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
-    found = facts.load_dataset_info(tmp_path / "to")
+    found = dataset_info.load_dataset_info(tmp_path / "to")
     assert (found.train_samples, found.evaluation_samples, found.sizes["vocabulary"]) == (60, 9, len(SUBWORDS) + 4)
-    of_length, tokens = facts.length_counts(found, 60)
+    of_length, tokens = dataset_info.length_counts(found, 60)
     for longest in range(len(of_length)):
         members = lengths[:, lengths.max(0) == longest]
         assert (of_length[longest], tokens[longest]) == (members.shape[1], members.sum())
@@ -83,7 +83,7 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     assert lines[-1].startswith(f"notice: md5 differs from the reference's: {TRAIN_EN}, {TRAIN_DE}, ")
     manifest = manifests.read(tmp_path / "to")
     assert manifest.matches_published is False
-    assert facts.load_dataset_info(tmp_path / "to").notes == tuple(manifest.notes) != ()
+    assert dataset_info.load_dataset_info(tmp_path / "to").notes == tuple(manifest.notes) != ()
     mine = {key: hashlib.md5((source / name).read_bytes()).hexdigest() for key, name in WMT16_FILES.items()}
     monkeypatch.setattr(dataset, "WMT16_MD5", mine)
     references = hashlib.md5((source / WMT16_REFERENCES).read_bytes()).hexdigest()
@@ -92,7 +92,9 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     same = manifests.read(tmp_path / "same")
     assert (same.matches_published, list(same.notes)) == (True, [])
     assert (
-        facts.load_dataset_info(tmp_path / "same").notes[0].startswith("counts differ from the published wmt16-en-de: ")
+        dataset_info.load_dataset_info(tmp_path / "same")
+        .notes[0]
+        .startswith("counts differ from the published wmt16-en-de: ")
     )
 
 
@@ -425,7 +427,7 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
     text = [vocabulary.decode(train.source.sentence(number)) for number in (0, 30, 31, 62)]
     assert text[:2] == ["The word of europarl-v7 .", "last line without its end"]
     assert text[2:] == ["The word of commoncrawl .", "The word of news-commentary-v11 ."]
-    assert facts.load_dataset_info(tmp_path / "to").sizes["dev"] == 4
+    assert dataset_info.load_dataset_info(tmp_path / "to").sizes["dev"] == 4
     assert prepared.read_references(tmp_path / "to", 2) == ["A line of 2014.", "Another one."]
 
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from workloads.common.text import bleu, corpus, facts, prepared
+from workloads.common.text import bleu, corpus, dataset_info, prepared
 from workloads.common.text.corpus import TranslationDemo
 from workloads.common.text.vocabulary import Vocabulary
 
@@ -77,7 +77,7 @@ def test_sentences_are_of_many_kinds_and_stand_once(pairs):
 
 def test_it_is_prepared_as_a_real_corpus_is(demo_data, pairs):
     folder = demo_data("translation-demo")
-    found = facts.load_dataset_info(folder)
+    found = dataset_info.load_dataset_info(folder)
     assert (found.train_samples, found.sizes["dev"], found.evaluation_samples) == (10_000, 200, 200)
     assert 1_100 < found.sizes["vocabulary"] < 1_400
     assert found.notes == ()

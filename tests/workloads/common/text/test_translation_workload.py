@@ -86,10 +86,10 @@ def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
 def test_facts_and_steps_follow_the_longest_pair(folder):
     short, long = make(folder, longest=15), make(folder, longest=60)
     lengths = prepared.read(folder, "train", 10_000).lengths()
-    assert short.facts.train_samples == int((lengths.max(0) + 2 <= 15).sum()) < long.facts.train_samples
+    assert short.dataset_info.train_samples == int((lengths.max(0) + 2 <= 15).sum()) < long.dataset_info.train_samples
     for workload in (short, long):
-        assert workload.facts.sizes["pairs"] == 10_000
-        assert workload.counts.too_long + workload.facts.train_samples == 10_000
+        assert workload.dataset_info.sizes["pairs"] == 10_000
+        assert workload.counts.too_long + workload.dataset_info.train_samples == 10_000
         assert workload.steps_per_epoch == workload.epochs.start(2) - workload.epochs.start(1)
     keys = short.log_keys()
     assert keys["max_sequence_length"] == 15
@@ -121,7 +121,7 @@ def test_batches_have_the_shapes_that_are_announced(folder, kind):
 
 def test_synthetic_batches_need_no_data():
     workload = make(None, longest=75, batch=64)
-    assert workload.facts.sizes["vocabulary"] == 32_317
+    assert workload.dataset_info.sizes["vocabulary"] == 32_317
     (data,) = data_of(workload)
     for (batch,) in data.train(0, 5):
         assert 4 <= batch.arrays["label"][0, 0] < 32_317

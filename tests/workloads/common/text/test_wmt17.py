@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens, write_tar
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, settings
 from workloads.common import manifest as manifests
-from workloads.common.text import dataset, facts, prepared
+from workloads.common.text import dataset, dataset_info, prepared
 from workloads.common.text.dataset import WMT17_VOCABULARY, WMT17EnDe
 from workloads.common.text.subtokens import Subtokeniser
 
@@ -51,7 +51,7 @@ def test_every_line_is_kept_but_long_ones(source, tmp_path):
             assert side.sentence(number).tolist() == subtokens.encode(text.strip())
             assert subtokens.decode(side.sentence(number)) == text.strip()
     assert len(train.source.sentence(1)) == 0, "an empty line is a pair too, as in the reference"
-    found = facts.load_dataset_info(tmp_path / "to")
+    found = dataset_info.load_dataset_info(tmp_path / "to")
     assert (found.sizes["vocabulary"], found.sizes["end"], found.evaluation_samples) == (len(SUBTOKENS) + 2, 1, 2)
     assert prepared.read_references(tmp_path / "to", 2)[1] == "Test  zwei"
     assert WMT17EnDe().verify(tmp_path / "to")[-3].startswith("wmt17-en-de: sound")

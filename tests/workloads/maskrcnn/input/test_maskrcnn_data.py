@@ -16,7 +16,7 @@ from workloads.common.coco import annotations as coco
 from workloads.common.images.jpeg import BadImage
 from workloads.common.images.resize import bounded_size
 from workloads.maskrcnn.input.data import SampleData
-from workloads.maskrcnn.input.facts import load_dataset_info
+from workloads.maskrcnn.input.dataset_info import load_dataset_info
 from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
@@ -79,13 +79,13 @@ def epoch(prepared):
 
 
 def test_counts(prepared):
-    _, facts = settings(prepared)
-    assert (facts.train_samples, facts.evaluation_samples) == (21, 13)
-    assert facts.sizes["train_indexed"] == WITH_OBJECTS
-    assert facts.sizes["objects_per_image_most"] == 3  # the fourth is a crowd
+    _, dataset_info = settings(prepared)
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples) == (21, 13)
+    assert dataset_info.sizes["train_indexed"] == WITH_OBJECTS
+    assert dataset_info.sizes["objects_per_image_most"] == 3  # the fourth is a crowd
     workload = MaskRCNN(*settings(prepared))
     assert workload.steps_per_epoch == opened(prepared).steps_per_epoch
-    assert facts.sizes["train_96x160"] + facts.sizes["train_160x96"] == 21
+    assert dataset_info.sizes["train_96x160"] + dataset_info.sizes["train_160x96"] == 21
 
 
 def test_an_epoch_has_every_image_with_objects_once_in_batches_of_an_orientation(epoch):
@@ -301,8 +301,8 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
 @pytest.mark.parametrize(("model", "most"), [(MODEL, 3), (REFERENCE_MODEL, 93)])
 def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
     chosen = common.settings("maskrcnn", devices=2, global_batch_size=4, dataset="", model={**model, "classes": 3})
-    facts = DatasetInfo(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
-    data = SyntheticSampleData(chosen, facts, place(0, range(2), 2), 1)
+    dataset_info = DatasetInfo(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
+    data = SyntheticSampleData(chosen, dataset_info, place(0, range(2), 2), 1)
     real = {name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()}
     for number, step in enumerate(data.train(0, 4)):
         assert len(step) == 2

@@ -103,13 +103,13 @@ class ArrayDataset(manifests.Prepared):
 class ArrayData(ImageData):
     """`workloads.api.DataPipeline` over arrays; batches are those of `labelled.ImageNetData`."""
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.pixels: dict[str, UInt8s] = {}
-        super().__init__(settings, facts, worker, seed)
+        super().__init__(settings, dataset_info, worker, seed)
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Sizes and labels; the images stay mapped."""
-        count = self.facts.train_samples if split == "train" else self.facts.evaluation_samples
+        count = self.dataset_info.train_samples if split == "train" else self.dataset_info.evaluation_samples
         self.pixels[split], labels = read(self.folder, split, count)
         sides = np.full(count, self.pixels[split].shape[1], np.int32)
         none = np.zeros(0, np.uint8), np.zeros(0, np.int64)

@@ -25,6 +25,6 @@ class ClassifierWorkload(ImageWorkload):
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Top-1 accuracy over every image once. Raises ValueError if the count is not the data set's."""
         correct = np.asarray(results["correct"], dtype=bool)
-        if correct.size != self.facts.evaluation_samples:
+        if correct.size != self.dataset_info.evaluation_samples:
             raise ValueError(f"evaluation saw {correct.size} images of {self.facts.evaluation_samples}")
         return {"top1": float(np.count_nonzero(correct)) / correct.size}

@@ -24,8 +24,8 @@ class ImageNetData(ImageData):
     evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
     """
 
-    def __init__(self, settings: Settings, facts: DatasetInfo, worker: WorkerContext, seed: int) -> None:
-        super().__init__(settings, facts, worker, seed)
+    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+        super().__init__(settings, dataset_info, worker, seed)
         self.resize_size = int(settings.model["resize_size"])
         self.area_minimum = float(settings.model["area_minimum"])
 
@@ -64,4 +64,4 @@ class SyntheticImageData(SyntheticData):
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
         """Labels (count,)."""
-        return {"label": integers(bits(key, 1, np.arange(count)), self.facts.sizes["classes"]).astype(np.int32)}
+        return {"label": integers(bits(key, 1, np.arange(count)), self.dataset_info.sizes["classes"]).astype(np.int32)}

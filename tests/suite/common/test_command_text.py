@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.cli import COMMANDS
-from suite.common.typed import as_typed, program
+from suite.common.command_text import localize_commands, program
 from tests.helpers import PROJECT, run_suite
 
 BIN = Path(sys.executable).parent
@@ -24,23 +24,23 @@ def test_the_path_below_the_working_directory_is_enough(monkeypatch):
     started_by_a_script(monkeypatch, PROJECT)
     below = os.path.relpath(BIN)
     start = below if not below.startswith("..") else str(BIN)
-    assert as_typed("type: suite env create torch") == f"type: {start}/suite env create torch"
-    assert as_typed("python run_suite.py workload=ncf") == f"{start}/python run_suite.py workload=ncf"
+    assert localize_commands("type: suite env create torch") == f"type: {start}/suite env create torch"
+    assert localize_commands("python run_suite.py workload=ncf") == f"{start}/python run_suite.py workload=ncf"
 
 
 def test_elsewhere_it_is_the_whole_path_or_the_name_alone(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
-    assert as_typed("(suite published list)") == f"({BIN}/suite published list)"
-    assert as_typed("python run_suite.py a=1") == f"{sys.executable} {PROJECT}/run_suite.py a=1"
+    assert localize_commands("(suite published list)") == f"({BIN}/suite published list)"
+    assert localize_commands("python run_suite.py a=1") == f"{sys.executable} {PROJECT}/run_suite.py a=1"
     started_by_a_script(monkeypatch, tmp_path, str(BIN))
-    assert as_typed("type: suite data list") == "type: suite data list"
-    assert as_typed("python run_suite.py a=1") == f"python {PROJECT}/run_suite.py a=1"
+    assert localize_commands("type: suite data list") == "type: suite data list"
+    assert localize_commands("python run_suite.py a=1") == f"python {PROJECT}/run_suite.py a=1"
 
 
 def test_other_words_stay(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
     for text in ("the suite is not installed", ".venv/bin/suite env list", "suite/compliance/rules", "suite.control.x"):
-        assert as_typed(text) == text
+        assert localize_commands(text) == text
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_run_calls_itself_as_it_was_started(script, name, monkeypatch):
 def test_the_main_module_of_another_program_is_no_suite(monkeypatch, tmp_path):
     (tmp_path / "__main__.py").touch()
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "__main__.py")])
-    assert as_typed("type: suite data list") == "type: suite data list"
+    assert localize_commands("type: suite data list") == "type: suite data list"
 
 
 def test_a_hint_works_as_it_is_typed(tmp_path):
@@ -73,4 +73,4 @@ def test_a_hint_works_as_it_is_typed(tmp_path):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_subcommand_is_known(command, monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
-    assert as_typed(f"type: suite {command} x") == f"type: {BIN}/suite {command} x"
+    assert localize_commands(f"type: suite {command} x") == f"type: {BIN}/suite {command} x"

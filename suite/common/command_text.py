@@ -1,7 +1,7 @@
 """Rewrites the commands in messages so that the user can run them here.
 
 For example, `suite env create torch` becomes `.venv/bin/suite env create torch` if `suite` is not on the PATH. The source
-code writes commands as `suite …` and `python run_suite.py …`. Code that prints a message for a user calls `as_typed`.
+code writes commands as `suite …` and `python run_suite.py …`. Code that prints a message for a user calls `localize_commands`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _is_suite(script: Path) -> bool:
     return script.name == "suite" or script.resolve() in _MODULES
 
 
-def as_typed(text: str) -> str:
+def localize_commands(text: str) -> str:
     """Return `text` with commands that the shell of the user can find. Unchanged if no script of the suite is running."""
     script = Path(sys.argv[0])
     if not (_is_suite(script) or script.name == "run_suite.py") or not script.is_file():

@@ -93,10 +93,10 @@ def _facts(
     )
 
 
-def length_counts(facts: DatasetInfo, pairs: int) -> Int64s:
+def length_counts(dataset_info: DatasetInfo, pairs: int) -> Int64s:
     """(2, L) as `prepared.length_counts` makes them of all `pairs`; of synthetic data from a formula."""
-    if LENGTH_COUNTS in facts.arrays:
-        return np.asarray(facts.array(LENGTH_COUNTS))
+    if LENGTH_COUNTS in dataset_info.arrays:
+        return np.asarray(dataset_info.array(LENGTH_COUNTS))
     return _synthetic_length_counts(pairs)
 
 

@@ -34,13 +34,17 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     and `padding_fill_permille`. Raises ValueError that says what to type.
     """
     if not settings.data_dir:
-        facts = COCO2017.for_settings(settings)
-        published = facts.evaluation_samples + 48  # images without objects count in the metric, and are looked at
+        dataset_info = COCO2017.for_settings(settings)
+        published = (
+            dataset_info.evaluation_samples + 48
+        )  # images without objects count in the metric, and are looked at
         return replace(
-            facts, evaluation_samples=published, sizes={**facts.sizes, "objects_per_image_most": MAX_OBJECTS}
+            dataset_info,
+            evaluation_samples=published,
+            sizes={**dataset_info.sizes, "objects_per_image_most": MAX_OBJECTS},
         )
     folder = Path(settings.data_dir)
-    facts = COCO2017.for_settings(settings)
+    dataset_info = COCO2017.for_settings(settings)
     manifest = manifests.read(folder)
     assert manifest is not None
     if without_mask := masks.describe_missing(manifest.counts):
@@ -54,15 +58,15 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
         )
     except KeyError:
         raise ValueError(f"{folder}: {NO_MASKS}") from None
-    sizes = {**facts.sizes, "train_indexed": indexed, "objects_per_image_most": most}
-    evaluated = facts.evaluation_samples + int(manifest.counts["val_empty"])
-    facts = replace(facts, train_samples=used, evaluation_samples=evaluated, sizes=sizes)
+    sizes = {**dataset_info.sizes, "train_indexed": indexed, "objects_per_image_most": most}
+    evaluated = dataset_info.evaluation_samples + int(manifest.counts["val_empty"])
+    dataset_info = replace(dataset_info, train_samples=used, evaluation_samples=evaluated, sizes=sizes)
     shapes = image_shapes(settings.model)
     images = index.read(folder, "train", index.root(folder, manifest), indexed)
     groups = training_groups(folder, images, shapes)
-    facts = with_group_counts(facts, shapes, groups)
+    dataset_info = with_group_counts(dataset_info, shapes, groups)
     fill = round(1000 * padding_fill(settings, images, groups))
-    return replace(facts, sizes={**facts.sizes, "padding_fill_permille": fill})
+    return replace(dataset_info, sizes={**dataset_info.sizes, "padding_fill_permille": fill})
 
 
 def training_groups(folder: Path, images: ImageIndex, shapes: tuple[Shape, ...]) -> list[ShapeGroup]:
