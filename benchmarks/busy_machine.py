@@ -125,7 +125,7 @@ def train(path: Path, seconds: float) -> None:
     def work(limit_seconds: float) -> int:
         samples, end = 0, time.perf_counter() + limit_seconds
 
-        def stretch() -> Iterator[list[Batch]]:
+        def segment() -> Iterator[list[Batch]]:
             nonlocal samples
             while True:
                 batch = next(batches)
@@ -134,7 +134,7 @@ def train(path: Path, seconds: float) -> None:
                 if time.perf_counter() > end:
                     return
 
-        trainer.train(stretch(), 0)
+        trainer.train(segment(), 0)
         return samples
 
     answer_rounds(work, seconds)

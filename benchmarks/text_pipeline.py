@@ -37,7 +37,7 @@ SUBWORDS = 32_313
 EVALUATION = {"dev": 5_168, "test": 3_003}
 LIMITS = {"prepare_seconds": 180.0, "prepare_memory_bytes": 4e9, "open_seconds": 3.0, "plan_seconds": 2.0}
 DRAWN = 1 << 22
-"""Subwords that are drawn; lines are stretches of them."""
+"""Subwords that are drawn; lines are segments of them."""
 BATCHES = 3_000
 
 

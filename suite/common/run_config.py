@@ -104,9 +104,9 @@ class TimingConfig:
 
     warmup_steps: int = option(0, "steps before the measured steps, left out of times and throughput", minimum=0)
     each: str = option(
-        "stretch",
-        "steps (short: timing=steps): time each step, with a wait after it; stretch: time several steps together",
-        choices=("stretch", "steps"),
+        "interval",
+        "steps (short: timing=steps): time each step, with a wait after it; segment: time several steps together",
+        choices=("interval", "steps"),
     )
 
 

@@ -247,7 +247,7 @@ def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: 
     if config.timing.each == "steps":
         raise ValueError(
             "update=async: workers update at different times, so that steps of all workers cannot be timed. "
-            "Set timing=stretch, or update=sync"
+            "Set timing=interval, or update=sync"
         )
     if precision == "fp16":
         raise UnsupportedError("update=async: precision=fp16 is not supported. Set precision=bf16 or fp32")

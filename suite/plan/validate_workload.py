@@ -26,12 +26,14 @@ def check_workload(workload: Workload) -> None:
 
 
 def _check_written(workload: Workload) -> None:
-    """Raise ValueError if a workload with a target does not define `measure` and `score`.
+    """Raise ValueError if a workload with a target does not define `eval_batch_metrics` and `compute_metrics`.
 
     A plugin may leave them out, because a workload without a target needs neither.
     """
     kind = type(workload)
-    missing = [name for name in ("measure", "score") if getattr(kind, name) is getattr(Workload, name)]
+    missing = [
+        name for name in ("eval_batch_metrics", "compute_metrics") if getattr(kind, name) is getattr(Workload, name)
+    ]
     if missing:
         targets = ", ".join(workload.settings.targets)
         raise ValueError(

@@ -103,8 +103,8 @@ def _blocks(name: str, *needed: str) -> Value:
 def _step_ms(log: RunRecord) -> float | None:
     """Return the mean time of a step: of steps that were timed one by one, else of whole blocks."""
     seconds = math.fsum(block.train_seconds or 0.0 for block in log.throughput if block.step is not None)
-    stretches = seconds * 1e3 / log.timed_steps if log.timed_steps and seconds > 0 else None
-    return log.step_times.get("mean_ms", stretches)
+    segments = seconds * 1e3 / log.timed_steps if log.timed_steps and seconds > 0 else None
+    return log.step_times.get("mean_ms", segments)
 
 
 _telemetry = lru_cache(maxsize=8)(telemetry)

@@ -65,7 +65,10 @@ class SettingsDifference:
         for name in reversed(list(texts)):
             rest = [other for other in kept if other != name]
             deciding = rest
-            if name.startswith("batch"):  # hyperparameters often follow from the batch, which is clearer
+            if name in (
+                "batch_rule",
+                "global_batch_size",
+            ):  # hyperparameters often follow from the batch, which is clearer
                 deciding = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
             if deciding and len(set(zip(*(texts[other] for other in deciding), strict=True))) == distinct:
                 kept = rest

@@ -159,7 +159,7 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
 
 
 def _of_block(block: Throughput) -> dict[str, float]:
-    """The figures of a stretch of training that its log tells."""
+    """The figures of a segment of training that its log tells."""
     names = ("samples_per_second", "train_seconds", "evaluation_seconds", "data_wait_seconds")
     figures = {"training_loss": block.loss} | {name: getattr(block, name) for name in names}
     known = {name: value for name, value in figures.items() if value is not None}

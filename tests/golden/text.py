@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.golden.randomness import digest
 from workloads.common.batch_plan import buckets_by_samples, buckets_by_tokens
-from workloads.common.text import batches, bleu, corpus, facts, sources
+from workloads.common.text import batches, bleu, corpus, dataset_info, sources
 from workloads.common.text.batches import Batching, equal_edges, growing_edges
 from workloads.common.text.vocabulary import GNMT, SHIFTED
 
@@ -34,7 +34,7 @@ def generated() -> dict[str, str]:
 
 def planned() -> dict[str, str]:
     """Lengths of synthetic pairs, and plans of both kinds."""
-    lengths = facts.synthetic_lengths(20_000)
+    lengths = dataset_info.synthetic_lengths(20_000)
     by_samples = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 2), (256,), 64, False, 2)
     by_tokens = Batching(SHIFTED, buckets_by_tokens(growing_edges(8, 1.2, 4, 64), 4_096, 2), (256,), 64, True, 2)
     plans = {"samples": batches.plan(lengths, by_samples, 3, 1), "tokens": batches.plan(lengths, by_tokens, 3, 1)}

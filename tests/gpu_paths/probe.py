@@ -71,7 +71,7 @@ def probed(folder):
     reset()
     for item in items[AHEAD:]:
         trainer.train([item], AHEAD)
-    found["stretch"] = summed(counts(), STEPS) | {"waits": dict(waits)}
+    found["segment"] = summed(counts(), STEPS) | {"waits": dict(waits)}
     waits.clear()
     reset()
     evaluated = 0

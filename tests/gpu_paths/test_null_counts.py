@@ -19,7 +19,7 @@ CHANGED = (("ncf", GRAPHS), ("resnet50", GRAPHS), ("ssd", GRAPHS), ("resnet50", 
 
 @pytest.fixture(scope="module")
 def counted(null_variables, demo_data, tmp_path_factory):
-    """Workload, and what is changed, to counts: `setup`, `step`, `stretch` (a step and looks at its loss), `evaluation`."""
+    """Workload, and what is changed, to counts: `setup`, `step`, `segment` (a step and looks at its loss), `evaluation`."""
     folder = tmp_path_factory.mktemp("counted")
     variables = {**os.environ, **null_variables, "NULL_GPU": "h100", "PYTHONPATH": str(PROJECT)}
     variables.pop("CUDA_VISIBLE_DEVICES", None)
@@ -43,7 +43,7 @@ def counted(null_variables, demo_data, tmp_path_factory):
 def test_the_host_does_not_wait_within_a_step(counted, workload):
     assert counted[workload]["step"].get("wait", 0) == 0
     assert not [what for what in counted[workload]["step"] if "pageable" in what]
-    assert counted[workload]["stretch"]["wait"] <= 2
+    assert counted[workload]["segment"]["wait"] <= 2
 
 
 @pytest.mark.parametrize("workload", [one for one in SIX if one != "transformer"])

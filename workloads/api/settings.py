@@ -121,8 +121,8 @@ class LoggedSettings:
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, cli_key="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
-    timing_each: str = setting("stretch", cli_key="timing.each")
-    """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
+    timing_each: str = setting("interval", cli_key="timing.each")
+    """`steps`: each is timed by itself, which costs a wait after it; `interval`: many at once."""
     update: str = setting("sync", cli_key="update.kind")
     """`sync`: one update by the summed gradients of all devices; `async`: one by those of each, on a server."""
     straggler_ms: int = setting(0, cli_key="update.straggler_ms")

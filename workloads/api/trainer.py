@@ -22,18 +22,18 @@ class NonFiniteLossError(RuntimeError):
 
 
 def check_finite(loss: float, steps: int) -> None:
-    """Raise NonFiniteLossError for a `loss` that is no finite number within `steps` steps of a stretch."""
+    """Raise NonFiniteLossError for a `loss` that is no finite number within `steps` steps of a segment."""
     if not math.isfinite(loss):
         raise NonFiniteLossError(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
 
 
 @dataclass(frozen=True)
 class TrainStats:
-    """What a trainer says about a stretch of steps."""
+    """What a trainer says about a segment of steps."""
 
     steps: int
     loss: float
-    """Mean loss over the last reported stretch of steps (global mean per unit of weight)."""
+    """Mean loss over the last reported segment of steps (global mean per unit of weight)."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ TRAINER = "class ToyTrainer(Trainer):"
         ("self.slope = dict(weights)", "self.slope = dictt(weights)", "NameError", "setup"),
         ("self.slope -= self", "self.sloppe -= self", "AttributeError", "train"),
         ('yield batch, {"y": self.slope', 'yield batch, {"y": self.sloppe', "AttributeError", "predict"),
-        ('np.abs(outputs["y"]', 'np.abs(outputs["z"]', "KeyError", "measure"),
+        ('np.abs(outputs["y"]', 'np.abs(outputs["z"]', "KeyError", "eval_batch_metrics"),
         ('return {"opt_name": "sgd"}', "return 1 / 0", "ZeroDivisionError", "log_keys"),
         ('yield "slope", np.zeros(1, np.float32)', 'raise ValueError("no weights")', "ValueError", "initial_weights"),
     ],

@@ -178,7 +178,7 @@ def test_what_run_json_lacks_is_named(tmp_path):
     run = json.loads(log.with_name("run.json").read_text())
     del run["division"], run["overrides"]
     log.with_name("run.json").write_text(json.dumps(run))
-    assert "not verified: run.json next to the log has no division, typed" in check_file(log).remarks
+    assert "not verified: run.json next to the log has no division, overrides" in check_file(log).remarks
 
 
 def test_a_log_may_lack_suite_condition(tmp_path):

@@ -28,10 +28,10 @@ def test_what_is_typed_stands_in_the_name_but_how_caches_are_cleared():
 @pytest.mark.parametrize("long", ["a" * 300, "字" * 100], ids=["ascii", "wide"])
 def test_jobs_that_differ_behind_the_cut_have_names_of_their_own(long):
     words = [(f"workload.dataset={long}", f"workload.embedding={number}") for number in (1, 2)]
-    names = [job_name(replace(one(), overrides=pair)) for pair in words]
+    names = [job_name(replace(one(), all_overrides=pair)) for pair in words]
     assert len(set(names)) == 2
     assert all(len(name.encode()) <= NAME_BYTES and name.startswith("ncf-pytorch-demo-1dev-cpu-wo") for name in names)
-    assert job_name(replace(one(), overrides=words[0])) == names[0]
+    assert job_name(replace(one(), all_overrides=words[0])) == names[0]
 
 
 TEXT = st.text(st.sampled_from("ab_. -/:=,é字\u0301ÅK"), min_size=1, max_size=12)
@@ -43,7 +43,7 @@ def test_settings_that_differ_have_folders_that_differ(first, second):
     """Characters that no folder name can hold, dashes and `=` that separate settings, and letters with accents."""
     pairs = [(f"system.name={text}",) for text in (first, second)]
     pairs += [(f"system.name={first}-seed=1",), (f"system.name={first}", "seed=1")]
-    names = {words: job_name(replace(BASE, overrides=words)) for words in pairs}
+    names = {words: job_name(replace(BASE, all_overrides=words)) for words in pairs}
     assert len(set(names.values())) == len(names)
     assert not any(set(name) & set("/:, ") for name in names.values())
 
@@ -53,7 +53,7 @@ def test_usual_settings_are_named_without_a_hash():
     name = (
         "ncf-pytorch-demo-1dev-cpu-batch=per_device_8-rules=v0.7-stop=epochs_3-system.name=DGX-1_v2-workload.target=0.5"
     )
-    assert job_name(replace(BASE, overrides=words)) == name
+    assert job_name(replace(BASE, all_overrides=words)) == name
 
 
 def test_names_with_and_without_a_space_are_two_jobs(tmp_path):

@@ -102,7 +102,7 @@ REFUSED = {
     ("timing.warmup_steps=5",): r"^timing\.warmup_steps=5: a run to its target is timed from its first step",
     ("update=async",): r"^update=async: not supported by ncf in pytorch\. Set update=sync, or workload=zoo\Z",
     ("workload=zoo", "update=async", "mode=forward"): r"^update=async: .* Set mode=train, or update=sync\Z",
-    ("workload=zoo", "update=async", "timing=steps"): r"^update=async: [^\n]+\. Set timing=stretch, or update=sync\Z",
+    ("workload=zoo", "update=async", "timing=steps"): r"^update=async: [^\n]+\. Set timing=interval, or update=sync\Z",
 }
 
 

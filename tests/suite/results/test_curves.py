@@ -32,8 +32,8 @@ def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_on
     stats = line(30_000, "tracked_stats", {"throughput": 7.5}, step=10)
     write(log, [*log.read_text().splitlines(), stats])
     write(tmp_path / "y" / "resnet" / "result_0.txt", log.read_bytes())
-    evaluation, stretch = (None, 2.0, 59.999, "top1", 0.76, None, None), (10, None, 30.0, None, None, None, 7.5)
-    assert [row[1:] for row in listed(curves([tmp_path]))] == [evaluation, stretch]
+    evaluation, segment = (None, 2.0, 59.999, "top1", 0.76, None, None), (10, None, 30.0, None, None, None, 7.5)
+    assert [row[1:] for row in listed(curves([tmp_path]))] == [evaluation, segment]
 
 
 def test_the_page_s_lines_for_pandas(tmp_path, monkeypatch, capsys):

@@ -210,7 +210,7 @@ def test_under_sync_all_wait_for_a_straggler(tmp_path, monkeypatch):
 def test_only_the_last_device_sleeps_and_after_its_devices_are_done(tmp_path, monkeypatch):
     slept, waited = [], []
     monkeypatch.setattr(loop_module.time, "sleep", lambda seconds: slept.append((threading.get_ident(), seconds)))
-    monkeypatch.setattr(Worker, "wait", lambda self: waited.append(self.worker.rank))
+    monkeypatch.setattr(Worker, "synchronize", lambda self: waited.append(self.worker.rank))
     run_together(tmp_path, World(3), update="sync", straggler_ms=25, stop="steps:4")
     assert waited == [2] * 4
     assert [seconds for _, seconds in slept] == [0.025] * 4
@@ -223,4 +223,9 @@ def test_a_worker_trains_on_the_mean_of_its_own_share():
         [Batch({"x": np.zeros(3)}, 0.0, 4.0, 4, {"tokens": 40})],  # padding alone
     ]
     ((own,),) = own_batches(batches)
-    assert (own.weight, own.global_weight_sum, own.global_samples, own.global_counts) == (3.0, 3.0, 3, {"tokens": 30})
+    assert (own.weight_sum, own.global_weight_sum, own.global_samples, own.global_counts) == (
+        3.0,
+        3.0,
+        3,
+        {"tokens": 30},
+    )

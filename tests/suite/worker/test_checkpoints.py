@@ -101,7 +101,9 @@ def seconds_at_block_ends(folder):
 def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch, kind, when, first):
     """By the clock, which goes 25 s at a look, checkpoints lie inside epochs and blocks too."""
     monkeypatch.setattr("suite.worker.checkpoints.monotonic", itertools.count(0, 25).__next__)
-    left_out = ["loss"] if when.endswith("min") else []  # the toy tells the last step's, not the stretch's mean
+    left_out = (
+        ["loss"] if when.endswith("min") else []
+    )  # the toy logs the loss of the last step, not of the segment mean
     whole = attempt(tmp_path / "whole", kind, when=when)
     for step in range(0, STEPS - 9, 13):
         folder = attempt(tmp_path / f"{step}", kind, killed_at=step, when=when)

@@ -51,14 +51,14 @@ def test_each_step_after_the_warm_up_is_timed(tmp_path):
 
 def test_the_same_steps_are_computed(tmp_path):
     losses = []
-    for each in ("stretch", "steps"):
+    for each in ("interval", "steps"):
         folder = tmp_path / each
         folder.mkdir()
         run_loop(folder, stop="steps:5", timing_each=each)
         (stats,) = [value for key, value, _ in events(folder / "result_0.txt") if key == "tracked_stats"]
         losses.append((stats["samples"], stats["data_bytes"]))
     assert losses[0] == losses[1] == (5 * 64, 5 * 64 * 4)
-    assert said(tmp_path / "stretch") is None
+    assert said(tmp_path / "interval") is None
 
 
 def test_a_device_with_a_clock_of_its_own_is_asked(tmp_path):

@@ -77,7 +77,7 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     [
         ({"devices": 1}, "gpus=1: one device has nothing to sum"),
         ({"mode": "forward"}, "mode=forward: allreduce computes no passes"),
-        ({"timing_each": "stretch"}, "type timing=steps, or study=allreduce"),
+        ({"timing_each": "interval"}, "type timing=steps, or study=allreduce"),
         ({"global_batch_size": 512, "batch_rule": "global:512"}, "batch=global:512: the largest buffer, in bytes"),
         ({"devices": 512, "precision": "bf16"}, "sums over more than 256 devices are not exact"),
     ],

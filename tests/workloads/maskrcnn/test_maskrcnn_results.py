@@ -76,15 +76,18 @@ def test_the_ground_truths_masks_are_those_of_cocos_tool(source, prepared):
 def test_perfect_detections(prepared, index, evaluator):
     pytest.importorskip(evaluator.replace("-", "_"))
     found = perfect(prepared, index)
-    assert results.score(found, prepared, 40, evaluator) == {"BBOX": pytest.approx(1.0), "SEGM": pytest.approx(1.0)}
+    assert results.compute_metrics(found, prepared, 40, evaluator) == {
+        "BBOX": pytest.approx(1.0),
+        "SEGM": pytest.approx(1.0),
+    }
     none = {name: value[:0] if name != "seen" else value for name, value in found.items()}
-    assert results.score(none, prepared, 40, evaluator) == {"BBOX": 0.0, "SEGM": 0.0}
+    assert results.compute_metrics(none, prepared, 40, evaluator) == {"BBOX": 0.0, "SEGM": 0.0}
 
 
 def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
     found = perfect(prepared, index)
     moved = {**found, "box": found["box"] + np.float32([9, 0, 0, 0])}
-    scored = results.score(moved, prepared, 40, "pycocotools")
+    scored = results.compute_metrics(moved, prepared, 40, "pycocotools")
     assert scored["BBOX"] < 0.2
     assert scored["SEGM"] == pytest.approx(1.0)
     corner = np.array([[0, 0, 6, 6]], np.float32)
@@ -94,7 +97,7 @@ def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
     ]
     counts, lengths = np.frombuffer(b"".join(everywhere), np.uint8), np.array([len(one) for one in everywhere])
     wrong = {**found, "mask_counts": counts, "mask_bytes": lengths}
-    scored = results.score(wrong, prepared, 40, "pycocotools")
+    scored = results.compute_metrics(wrong, prepared, 40, "pycocotools")
     assert scored["BBOX"] == pytest.approx(1.0)
     assert scored["SEGM"] < 0.2
 
@@ -105,7 +108,7 @@ def test_the_faster_evaluator_is_identical(prepared, index, seed):
     rng = np.random.default_rng(seed)
     predicted = outputs(rng, index, 12)
     found = merge(results.eval_batch_metrics(*one) for one in predicted)
-    slow, fast = (results.score(found, prepared, 40, evaluator) for evaluator in average_precision.EVALUATORS)
+    slow, fast = (results.compute_metrics(found, prepared, 40, evaluator) for evaluator in average_precision.EVALUATORS)
     assert slow == fast
     assert 0.01 < slow["SEGM"] != slow["BBOX"] > 0.01
 
@@ -113,9 +116,9 @@ def test_the_faster_evaluator_is_identical(prepared, index, seed):
 def test_an_image_seen_twice_or_never_is_refused(prepared, index):
     found = perfect(prepared, index)
     with pytest.raises(ValueError, match="evaluation saw 39 images, 39 different ones, of 40"):
-        results.score({**found, "seen": np.arange(39)}, prepared, 40, "pycocotools")
+        results.compute_metrics({**found, "seen": np.arange(39)}, prepared, 40, "pycocotools")
     with pytest.raises(ValueError, match="evaluation saw 40 images, 39 different ones, of 40"):
-        results.score({**found, "seen": np.minimum(np.arange(40), 38)}, prepared, 40, "pycocotools")
+        results.compute_metrics({**found, "seen": np.minimum(np.arange(40), 38)}, prepared, 40, "pycocotools")
 
 
 def outputs(rng, index, slots, scale=2.0):

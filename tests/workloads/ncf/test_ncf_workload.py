@@ -87,7 +87,7 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
         measured = demo.measure(batch, {"logits": np.stack(logits)})
         found.append(measured["hit"])
     data.close()
-    assert demo.score({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
+    assert demo.compute_metrics({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
 
 
 def test_the_rate_is_constant_and_a_thread_measures_beside_a_gpu_alone(demo):
@@ -104,7 +104,7 @@ def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
     logits[0, 0] = 1
     assert demo.measure(batch, {"logits": logits})["hit"].tolist() == [True, False]
     with pytest.raises(ValueError, match="3 users of 2000"):
-        demo.score({"hit": np.array([True, False, True])})
+        demo.compute_metrics({"hit": np.array([True, False, True])})
 
 
 def test_log_keys_hold_what_the_rules_want():

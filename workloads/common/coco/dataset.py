@@ -168,7 +168,7 @@ class CocoFolders(ImageDataset[Content]):
                 masks.read(destination, split, len(kept_objects.label))
 
 
-class OwnCoco(CocoFolders):
+class UserCoco(CocoFolders):
     """Folders of the user's own, laid out as COCO 2017's."""
 
     name = kind = "coco"

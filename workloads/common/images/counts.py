@@ -75,8 +75,8 @@ def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
         )
     if batch > dataset_info.train_samples:
         raise ValueError(
-            f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
-            f"type batch=global:{facts.train_samples // count * count} or less"
+            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images); "
+            f"type batch=global:{dataset_info.train_samples // count * count} or less"
         )
 
 

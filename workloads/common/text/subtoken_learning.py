@@ -1,9 +1,9 @@
 """A vocabulary of subtokens, learned from text, for open runs: what tensor2tensor's `build_from_token_counts` does.
 
-Tokens are cut by the greedy longest match into the subtokens that are known (characters at first). Every stretch of a token
-that begins where a subtoken does counts as often as the token stands in the text; frequent stretches, long ones first, are
+Tokens are cut by the greedy longest match into the subtokens that are known (characters at first). Every segment of a token
+that begins where a subtoken does counts as often as the token stands in the text; frequent segments, long ones first, are
 the next vocabulary, and what one takes no longer counts for the beginnings of it. Four rounds of that make a vocabulary; how
-often a stretch must be found decides its size, and is searched for. Two things differ: the rarest subtokens are left out
+often a segment must be found decides its size, and is searched for. Two things differ: the rarest subtokens are left out
 until the size is the one asked for, where tensor2tensor is content with 1 % more or fewer, and ties are broken by the
 alphabet, so that equal text gives equal files.
 """
@@ -30,7 +30,7 @@ MOST = 1_000
 TOLERANCE = 0.01
 """A vocabulary so much larger than asked for ends the search (reference tokenizer.py: target_threshold)."""
 LONGEST = 64
-"""Characters of a stretch: a line of thousands without a space would have millions. tensor2tensor's limit is an option."""
+"""Characters of a segment: a line of thousands without a space would have millions. tensor2tensor's limit is an option."""
 
 
 def count_tokens(files: Iterable[Path]) -> Counter[str]:
@@ -75,7 +75,7 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
 
 
 def _build(texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int) -> list[str]:
-    """The subtokens that are found at least so often, the most frequent first; `first`: stretches of texts cut by character."""
+    """The subtokens that are found at least so often, the most frequent first; `first`: segments of texts cut by character."""
     chosen = _chosen(first, alphabet, least)
     for _ in range(ROUNDS - 1):
         chosen = _chosen(_stretches(texts, chosen), alphabet, least)
@@ -83,7 +83,7 @@ def _build(texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int
 
 
 def _stretches(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[str]:
-    """How often each stretch of a text that begins where a subtoken does is found."""
+    """How often each segment of a text that begins where a subtoken does is found."""
     cut = Subtokeniser([*RESERVED, *subtokens])
     counts: Counter[str] = Counter()
     for text, count in texts.items():
@@ -96,7 +96,7 @@ def _stretches(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[st
 
 
 def _chosen(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
-    """The stretches that stay frequent when longer ones have taken theirs, and all characters; the most frequent first."""
+    """The segments that stay frequent when longer ones have taken theirs, and all characters; the most frequent first."""
     counts = {text: count for text, count in count_of.items() if count >= least}
     chosen = dict.fromkeys(alphabet, 0)
     for text in sorted(counts, key=lambda text: (-len(text), text)):
@@ -104,7 +104,7 @@ def _chosen(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list
         if count < least:
             continue
         chosen[text] = count
-        for stop in range(1, len(text)):  # every beginning of a frequent stretch is as frequent, so it is there
+        for stop in range(1, len(text)):  # every beginning of a frequent segment is as frequent, so it is there
             counts[text[:stop]] -= count
     return sorted(chosen, key=lambda text: (-chosen[text], text))
 

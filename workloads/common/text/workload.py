@@ -109,8 +109,8 @@ class TranslationWorkload(Workload):
         super().__init__(settings, dataset_info)
         if not self.counts.steps:
             raise ValueError(
-                f"batch size {settings.global_batch_size}: no bucket of the {facts.train_samples:,} training pairs fills "
-                f"a batch; type a smaller batch=global:N"
+                f"batch size {settings.global_batch_size}: no bucket of the {dataset_info.train_samples:,} training pairs "
+                f"fills a batch; type a smaller batch=global:N"
             )
 
     # -- before a run exists --------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class TranslationWorkload(Workload):
         if cls.framing.begin is not None and dataset_info.END in of_data.sizes:
             raise ValueError(
                 f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
-                f"type workload.dataset={facts.WMT16.name}"
+                f"type workload.dataset={dataset_info.WMT16.name}"
             )
         pairs, _ = dataset_info.length_counts(of_data, of_data.train_samples)
         most = cls.options_of(settings).max_sequence_length - cls.framing.extra

@@ -53,7 +53,7 @@ class FlatLayout:
         frozen = {name: shape for name, shape in shapes.items() if rules[name].frozen}
         return cls({name: shapes[name] for name in ordered}, rules, frozen)
 
-    def stretches(self, within: slice | None = None) -> list[tuple[ParameterRule, slice]]:
+    def rule_ranges(self, within: slice | None = None) -> list[tuple[ParameterRule, slice]]:
         """Each rule with the part of the vector that its parameters take.
 
         `within` is a segment of the vector: parts are then cut to it, and count from its start.

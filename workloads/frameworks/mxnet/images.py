@@ -2,7 +2,7 @@
 
 Batch norm of MXNet moves the running variance by the biased variance of n values, in the backward pass. What stands under
 `running_var` outside is the unbiased one, n / (n - 1) times as large, as in the other frameworks. So the array that MXNet moves
-is the statistic divided by that quotient, while a stretch of steps lasts. n follows from the size of the images: where that
+is the statistic divided by that quotient, while a segment of steps lasts. n follows from the size of the images: where that
 changes from one step to the next, the array is first multiplied by the old quotient and divided by the new one.
 """
 

@@ -23,10 +23,10 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
 class FakeLink:
     greet = AgentConnection.greet
 
-    def __init__(self, name, addresses, answers=None, dataset_info=None):
+    def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
-        self.dataset_info = {"name": name, "suite": __version__, "addresses": addresses, "cores": [0, 1]}
-        self.dataset_info |= {"hardware": {"gpus": [], "cpu_model": "x"}, **(dataset_info or {})}
+        self.facts = {"name": name, "suite": __version__, "addresses": addresses, "cores": [0, 1]}
+        self.facts |= {"hardware": {"gpus": [], "cpu_model": "x"}, **(facts or {})}
         self.asked = []
 
     def ask(self, do, **order):
@@ -66,7 +66,7 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
 
 
 def test_an_interface_that_is_typed_wins_and_why_gpus_cannot_be_used_is_known_here():
-    first = FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}, dataset_info={"gpu_fault": "no answer"})
+    first = FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}, facts={"gpu_fault": "no answer"})
     nodes = Agents([first, FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})], replace(LAUNCH, interface="x")).hosts
     found = [(node.address, node.interface, node.gpu_fault) for node in nodes]
     assert found == [("1.1.1.1", "x", "no answer"), ("1.1.1.2", "x", "")]
@@ -92,9 +92,9 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_machines_that_are_not_fit_for_a_run(kind):
-    answers, dataset_info, said = BAD[kind]
+    answers, facts, said = BAD[kind]
     first = FakeLink("a", {"eth0": "10.0.0.1", "eth1": "10.1.0.1"})
-    links = [first, FakeLink("b", {"eth0": "10.0.0.2"}, answers, dataset_info)]
+    links = [first, FakeLink("b", {"eth0": "10.0.0.2"}, answers, facts)]
     with pytest.raises(ValueError, match=one_line(said)):
         Agents(links, LAUNCH)
     assert all(link.closed for link in links)
@@ -102,7 +102,7 @@ def test_machines_that_are_not_fit_for_a_run(kind):
 
 def test_a_machine_that_does_not_come_is_named_with_the_reason():
     link, said = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
-    link.dataset_info, link.failure = None, lambda: HostFailure("rank_died", said)
+    link.facts, link.failure = None, lambda: HostFailure("rank_died", said)
     with pytest.raises(ValueError, match=said):
         Agents([link], LAUNCH)
 

@@ -35,7 +35,7 @@ def words_alone(pairs):
     return [corpus.plain([best.get(word, word) for word in pair.source]) for pair in pairs["test"]]
 
 
-def suggestion(pairs):
+def nearest(pairs):
     """The translation of the training sentence that shares most words, for its length."""
     ids = {word: number for number, word in enumerate({word for pair in pairs["train"] for word in pair.source})}
     known = np.zeros((len(pairs["train"]), len(ids)), np.uint8)
@@ -53,7 +53,7 @@ def suggestion(pairs):
 def test_trivial_translations_stay_far_below_the_target(pairs, references):
     assert bleu.score(references, references) == 100.0
     assert 5.0 < bleu.score(words_alone(pairs), references) < 15.0
-    assert bleu.score(suggestion(pairs), references) < 10.0
+    assert bleu.score(nearest(pairs), references) < 10.0
     shuffled = []
     for number, pair in enumerate(pairs["test"]):
         words = pair.target[:-1]

@@ -48,17 +48,17 @@ def test_scores(folder, devices):
     scores = workload.compute_metrics(half)
     assert 0.3 < scores["bleu"] < 0.75
     one = make(folder)
-    assert one.score(results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])) == scores
+    assert one.compute_metrics(results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])) == scores
 
 
 def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_target(folder, monkeypatch):
     points, fraction = make(folder, rules="v0.5"), make(folder, rules="v0.7")
     results = results_of(points, folder, lambda number, ids: ids if number % 3 else [])
-    exact = points.score(results)["bleu"]
-    assert exact == pytest.approx(100 * fraction.score(results)["bleu"])
+    exact = points.compute_metrics(results)["bleu"]
+    assert exact == pytest.approx(100 * fraction.compute_metrics(results)["bleu"])
     assert exact > 1
     monkeypatch.setattr(type(points), "bleu_digits", 2)
-    assert points.score(results)["bleu"] == round(exact, 2) != exact
+    assert points.compute_metrics(results)["bleu"] == round(exact, 2) != exact
 
 
 @pytest.mark.parametrize(("dataset", "language"), [("wmt16-en-de", "en"), ("translation-demo", "de")])

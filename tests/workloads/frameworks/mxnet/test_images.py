@@ -18,7 +18,7 @@ from tests.workloads.frameworks.mxnet.pictures import CHANNELS, Pictures, moved
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
-    """After two stretches of steps with images of two sizes, at whose ends the replicas' statistics are averaged."""
+    """After two segments of steps with images of two sizes, at whose ends the replicas' statistics are averaged."""
     found, workload = probe("mxnet", "probes.mxnet_images.statistics", devices, pieces), Pictures(devices, pieces)
     weight = np.float64(dict(workload.initial_weights(3))["conv.weight"])
     mean, steps = [np.zeros(CHANNELS), np.ones(CHANNELS)], workload.steps(range(devices))

@@ -26,5 +26,5 @@ class ClassifierWorkload(ImageWorkload):
         """Top-1 accuracy over every image once. Raises ValueError if the count is not the data set's."""
         correct = np.asarray(results["correct"], dtype=bool)
         if correct.size != self.dataset_info.evaluation_samples:
-            raise ValueError(f"evaluation saw {correct.size} images of {self.facts.evaluation_samples}")
+            raise ValueError(f"evaluation saw {correct.size} images of {self.dataset_info.evaluation_samples}")
         return {"top1": float(np.count_nonzero(correct)) / correct.size}

@@ -51,7 +51,7 @@ class Optimizer:
         self.segments = self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
         """What each context updates."""
         owned = [vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)]
-        self.stretches = [layout.stretches(segment) for segment in self.segments]
+        self.rule_ranges = [layout.rule_ranges(segment) for segment in self.segments]
         """Of each context its rules with their parts of `vectors`."""
         self.slots = {kind: [mx.nd.zeros_like(vector) for vector in owned] for kind in SLOTS[settings.name]}
         self.vectors = list(zip(owned, self.gradients, *self.slots.values(), strict=True))
@@ -142,8 +142,8 @@ class Sgd(Optimizer):
     def apply(self, rate: float) -> None:
         scale = rate or self._last_rate
         momentum = self.settings.momentum * scale / self._last_rate
-        for (weights, gradients, buffers), stretches in zip(self.vectors, self.stretches, strict=True):
-            for rule, part in stretches:
+        for (weights, gradients, buffers), rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
+            for rule, part in rule_ranges:
                 constants = {"lr": scale * rule.lr_multiplier, "momentum": momentum, "wd": rule.decay}
                 weight, gradient = weights[part], gradients[part]
                 out = weight if rate else gradient  # at rate 0 the new weights are thrown away
@@ -193,7 +193,7 @@ class Lars(Optimizer):
     def _plain_step(self, number: int, rate: float) -> None:
         """Update those of a context that have no trust ratio."""
         weights, gradients, buffers = self.vectors[number]
-        for rule, part in self.stretches[number]:
+        for rule, part in self.rule_ranges[number]:
             if not rule.lars_adapt:
                 weight, gradient = weights[part], gradients[part]
                 mx.nd.sgd_mom_update(
@@ -230,7 +230,7 @@ class LarsOutside(Lars):
             if self.adapted[number]:
                 self._adapted_step(number, mx.nd.ones_like(self.multiples[number]))
             self._plain_step(number, 1.0)
-            for rule, part in self.stretches[number]:
+            for rule, part in self.rule_ranges[number]:
                 weight = weights[part]
                 weight += (rate * rule.lr_multiplier) * buffers[part]
 
@@ -269,8 +269,8 @@ class Adam(Optimizer):
         sums = [(1 - b**self.steps) / (1 - b) * own for b, own in zip(self.betas, complements, strict=True)]
         rate, epsilon = rate * math.sqrt(sums[1]) / sums[0], self.settings.epsilon * math.sqrt(sums[1])
         always = {"beta1": self.betas[0], "beta2": self.betas[1], "epsilon": epsilon, "rescale_grad": self.rescale}
-        for vectors, stretches in zip(self.vectors, self.stretches, strict=True):
-            for rule, part in stretches:
+        for vectors, rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
+            for rule, part in rule_ranges:
                 weight, *others = (vector[part] for vector in vectors)
                 own = {"lr": rate * rule.lr_multiplier, "wd": rule.decay}
                 mx.nd.adam_update(weight, *others, **always, **own, out=weight)
@@ -298,8 +298,8 @@ class Rmsprop(Optimizer):
     """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). MXNet's own operator adds epsilon below the root."""
 
     def apply(self, rate: float) -> None:
-        for vectors, stretches in zip(self.vectors, self.stretches, strict=True):
-            for rule, part in stretches:
+        for vectors, rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
+            for rule, part in rule_ranges:
                 self._apply(rule, rate * rule.lr_multiplier, *(vector[part] for vector in vectors))
 
     def _apply(
