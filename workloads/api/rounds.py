@@ -77,6 +77,18 @@ def round_called(name: str) -> Round | None:
     return None if path is None else _round(path)
 
 
+def workload_names(name: str) -> list[str]:
+    """Return the names of the workloads that a round's file lists, in the order of the file.
+
+    Raises:
+        ValueError: There is no such round, or its file is invalid.
+    """
+    found = files()
+    if name not in found:
+        raise ValueError(f"rules={name}: no such round; allowed: {', '.join(found)}{nearest(name, found)}")
+    return list(_content(found[name])["workloads"])
+
+
 def round_of(workload: type[Workload], name: str) -> Round | None:
     """The round as it is for a workload; None: there is none, or it has other workloads alone. Raises ValueError: file, row."""
     found = files()
