@@ -1,7 +1,8 @@
 """Checks logs against the MLPerf rules with mlperf-logging's compliance checker; each complaint says what to do.
 
-The checker runs the code in rule files. Rule files come from mlperf-logging or from the user, or they are generated from the
-round tables. Text of a log never becomes code, and it cannot name a file outside the folders of these rule files.
+The checker runs the code in rule files. Rule files come from mlperf-logging or from the user, or
+they are generated from the round tables. Text of a log never becomes code, and it cannot name a
+file outside the folders of these rule files.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
 
     Args:
         path: The log.
-        rules: A ruleset of mlperf-logging (`6.1.0`), the name of generated rules (`ncf_demo`), or the path of a rule file. None
-            chooses the rules of the log's round.
+        rules: A ruleset of mlperf-logging (`6.1.0`), the name of generated rules (`ncf_demo`), or
+            the path of a rule file. None chooses the rules of the log's round.
         werror: Treat warnings as errors.
 
     Raises:

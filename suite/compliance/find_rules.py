@@ -17,7 +17,7 @@ RULESET = rulesets.DEFAULT
 
 
 def find_rules(name: str) -> Ruleset:
-    """Return the rules that `--rules` names: a ruleset, generated rules, or the path of a rule file.
+    """Return the rules for `--rules`: a ruleset, generated rules, or the path of a rule file.
 
     Raises:
         ValueError: There are no such rules, or the file is not a rule file.
@@ -29,10 +29,8 @@ def find_rules(name: str) -> Ruleset:
         return Ruleset(RULESET, generated=name)
     path = real_path(expand_user(name))
     if not path.is_file():
-        raise ValueError(
-            f"--rules {name}: no such rules; choose one of {', '.join([*generated_rules.NAMES, *rulesets.installed()])} "
-            f"or give the path of a rule file"
-        )
+        names = ", ".join([*generated_rules.NAMES, *rulesets.installed()])
+        raise ValueError(f"--rules {name}: no such rules; choose one of {names} or give the path of a rule file")
     rule_entries(path)
     return Ruleset(RULESET, path)
 
@@ -41,19 +39,20 @@ def find_rules(name: str) -> Ruleset:
 def open_rules(rules: Ruleset) -> Iterator[Path]:
     """Context with the path of the rule file that the compliance checker opens.
 
-    Generated rules are written to a temporary folder that only the user can change. It is removed at the end of the context.
+    Generated rules are written to a temporary folder that only the user can change. The folder is
+    removed at the end of the context.
     """
     if not rules.generated:
         yield rules.file or Path(f"training_{rules.ruleset}", "common.yaml")
         return
     with tempfile.TemporaryDirectory(prefix="suite_rules_") as folder:
-        path = real_path(folder) / f"{rules.generated}.yaml"
+        path = real_path(Path(folder)) / f"{rules.generated}.yaml"
         path.write_text(generated_rules.rule_text(rules.generated), encoding="utf-8")
         yield path
 
 
 def hints(rules: Ruleset) -> dict[str, Mapping[str, Any]]:
-    """Return log key to its rule, with NEEDS and DO, for generated rules and rule files of the user."""
+    """Return the rule of each log key, with NEEDS and DO. Empty for the rules of mlperf-logging."""
     entries: Sequence[Mapping[str, Any]] = rule_entries(rules.file) if rules.file else ()
     if rules.generated:
         entries = generated_rules.rule_entries(rules.generated)

@@ -49,7 +49,7 @@ def assert_same_verdict(log, name, werror=False):
 
 @pytest.fixture(scope="module")
 def suite_logs(tmp_path_factory):
-    """Small logs of this suite and of another program that pass their rules, by the name of these rules."""
+    """Small logs that pass their rules, by the name of the rules."""
     folder = tmp_path_factory.mktemp("logs")
     of_v05 = []
     for name, targets in V05_TARGETS.items():
@@ -60,7 +60,7 @@ def suite_logs(tmp_path_factory):
 
 
 def test_published_logs_have_the_former_verdicts():
-    """All logs of the format that the rules read: those of the test data, and the published logs next to the checkout."""
+    """Compare on the logs of the test data and on the published logs next to the checkout."""
     judged = 0
     for path in [*sorted(DATA.rglob("*.txt")), *sorted(PUBLISHED.parent.rglob("*.txt"))]:
         events = [event for event in read_file(path).events if event.format == "MLLOG"]
