@@ -1,7 +1,8 @@
 """Checks logs against the MLPerf rules with mlperf-logging's compliance checker; each complaint says what to do.
 
-The checker runs the code that stands in rule files. Rule files come from mlperf-logging, from `suite/compliance/rules/` or from
-the user; text of a log never becomes code, and can name no file outside these folders.
+The checker runs the code in rule files. Rule files come from mlperf-logging or from the user, or
+they are generated from the round tables. Text of a log never becomes code, and it cannot name a
+file outside the folders of these rule files.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from suite.compliance.complaints import (
     explain,
 )
 from suite.compliance.equivalences import equivalences
-from suite.compliance.find_rules import RULESET, find_rules, rule_entries
-from suite.compliance.rulesets import RULES_FOLDER, Ruleset
+from suite.compliance.find_rules import RULESET, find_rules, hints, open_rules
+from suite.compliance.rulesets import Ruleset
 from suite.results.logs.collect import NOT_ENDED, filed_end
 from suite.results.logs.events import Event, Problem, without_repeats
 from suite.results.logs.foreign import attempts
@@ -70,10 +71,16 @@ def counted(complaints: Sequence[Complaint]) -> str:
 
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
-    """Check one log. `rules` is a ruleset of mlperf-logging (`6.1.0`), a name in `suite/compliance/rules` or the path of a rule
-    file; None chooses by the log's round.
+    """Check one log. No content of a log raises an error.
 
-    Raises ValueError if the log or the rule file cannot be opened, or the file holds no rules. No content of a log raises.
+    Args:
+        path: The log.
+        rules: A ruleset of mlperf-logging (`6.1.0`), the name of generated rules (`ncf_demo`), or
+            the path of a rule file. None chooses the rules of the log's round.
+        werror: Treat warnings as errors.
+
+    Raises:
+        ValueError: The log or the rule file cannot be opened, or the file is not a rule file.
     """
     requested = find_rules(rules) if rules is not None else None
     file = read_file(path)
@@ -86,10 +93,10 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
     has_none = bool(record.settings.profile) and rulesets.ruleset_of(record) == ""
-    if requested is not None and requested.file is None and has_none:
+    if requested is not None and not requested.replaces_ruleset and has_none:
         raise ValueError(
             f"--rules {rules}: {path} is of rules={record.settings.rules}, which no ruleset of mlperf-logging has; leave "
-            f"--rules out: there are rules of that round in suite/compliance/rules"
+            f"--rules out: the suite has rules for that round"
         )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
@@ -105,10 +112,10 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
-    elif chosen.file is not None or profile == "reference":  # other demos have targets of their own
+    elif chosen.replaces_ruleset or profile == "reference":  # other demos have targets of their own
         changed = changed_target(record)
         complaints = [replace(item, do=changed) if changed and _of_target(item) else item for item in complaints]
-    if record.status == "success" and profile not in ("", "reference") and chosen.file is None:
+    if record.status == "success" and profile not in ("", "reference") and not chosen.replaces_ruleset:
         missed = [item for item in complaints if _of_target(item)]
         complaints = [item for item in complaints if item not in missed]
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
@@ -262,26 +269,24 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
 
 def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
-    rule_file = rules.file
-    folders = (RULES_FOLDER, *([rule_file.parent] if rule_file else []))
-    checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
     lines = [_log_line(event, rules.ruleset) for event in events]
     stopped: list[Complaint] = []
-    with rule_files.captured_messages():
+    with open_rules(rules) as rule_file, rule_files.captured_messages():
+        folders = (rule_file.parent,) if rules.replaces_ruleset else ()
+        checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
         try:
-            checker.check_loglines(lines, str(rule_file or f"training_{rules.ruleset}/common.yaml"))
+            checker.check_loglines(lines, str(rule_file))
         except Exception as error:  # rule code met a value that it cannot compare
             problem = f"the checker stopped with {type(error).__name__}: {error}"
             needed = "values of the type that the rules ask for (eval_accuracy: a number); rules that run"
             do = "log numbers as numbers; try rules of your own on a good log first"
             stopped = [Complaint("", 0, problem, needed, do)]
-    entries = rule_entries(rule_file) if rule_file else []
-    hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
+    rule_hints = hints(rules)
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
     messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
-    complaints = [explain(message, events, hints) for message in messages]
-    complaints += [replace(explain(message, events, hints), warning=True) for message in checker.warnings.values()]
+    complaints = [explain(message, events, rule_hints) for message in messages]
+    complaints += [replace(explain(message, events, rule_hints), warning=True) for message in checker.warnings.values()]
     return complaints + stopped
 
 

@@ -1,33 +1,62 @@
-"""Finds the rules that `suite check --rules` names."""
+"""Finds the rules that `suite check --rules` names, and opens rules for the compliance checker."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from suite.common.paths import expand_user, real_path
-from suite.compliance import rule_files, rulesets
-from suite.compliance.rulesets import RULES_FOLDER, Ruleset
+from suite.compliance import generated_rules, rule_files, rulesets
+from suite.compliance.rulesets import Ruleset
 from workloads.api.yaml_files import parse_yaml, read_text
 
 RULESET = rulesets.DEFAULT
 
 
 def find_rules(name: str) -> Ruleset:
-    """The rules that `--rules` names: a ruleset, a rule file of ours, or a path. Raises ValueError if there are none."""
+    """Return the rules for `--rules`: a ruleset, generated rules, or the path of a rule file.
+
+    Raises:
+        ValueError: There are no such rules, or the file is not a rule file.
+    """
     ruleset = name.removeprefix("training_").removeprefix("v")
     if ruleset in rulesets.installed():
         return Ruleset(ruleset)
-    names = sorted(file.stem for file in RULES_FOLDER.glob("*.yaml"))
-    path = RULES_FOLDER / f"{name}.yaml" if name in names else real_path(expand_user(name))
+    if name in generated_rules.NAMES:
+        return Ruleset(RULESET, generated=name)
+    path = real_path(expand_user(name))
     if not path.is_file():
-        raise ValueError(
-            f"--rules {name}: no such rules; choose one of {', '.join([*names, *rulesets.installed()])} "
-            f"or give the path of a rule file"
-        )
+        names = ", ".join([*generated_rules.NAMES, *rulesets.installed()])
+        raise ValueError(f"--rules {name}: no such rules; choose one of {names} or give the path of a rule file")
     rule_entries(path)
     return Ruleset(RULESET, path)
+
+
+@contextlib.contextmanager
+def open_rules(rules: Ruleset) -> Iterator[Path]:
+    """Context with the path of the rule file that the compliance checker opens.
+
+    Generated rules are written to a temporary folder that only the user can change. The folder is
+    removed at the end of the context.
+    """
+    if not rules.generated:
+        yield rules.file or Path(f"training_{rules.ruleset}", "common.yaml")
+        return
+    with tempfile.TemporaryDirectory(prefix="suite_rules_") as folder:
+        path = real_path(Path(folder)) / f"{rules.generated}.yaml"
+        path.write_text(generated_rules.rule_text(rules.generated), encoding="utf-8")
+        yield path
+
+
+def hints(rules: Ruleset) -> dict[str, Mapping[str, Any]]:
+    """Return the rule of each log key, with NEEDS and DO. Empty for the rules of mlperf-logging."""
+    entries: Sequence[Mapping[str, Any]] = rule_entries(rules.file) if rules.file else ()
+    if rules.generated:
+        entries = generated_rules.rule_entries(rules.generated)
+    return {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
 
 
 def rule_entries(path: Path) -> list[Mapping[str, Any]]:
@@ -41,6 +70,7 @@ def rule_entries(path: Path) -> list[Mapping[str, Any]]:
         if not listed or not entries or not all(isinstance(key, dict) and "NAME" in key for key in keys):
             raise ValueError("a list of BEGIN, KEY and END")
     except (OSError, ValueError) as error:
-        first, example = str(error).removeprefix(f"{path}: "), RULES_FOLDER / "ncf_reference.yaml"
-        raise ValueError(f"{path} is no rule file: {first}; start from {example}") from error
+        first = str(error).removeprefix(f"{path}: ")
+        command = "python -m suite.compliance.generated_rules ncf_reference"
+        raise ValueError(f"{path} is no rule file: {first}; start from the output of: {command}") from error
     return list(entries)

@@ -189,19 +189,19 @@ def _workload_override(record: RunRecord, events: Sequence[Event], key: str, val
 
     Scaling by the batch size changes rates, so they are compared in runs without scaling alone.
     """
-    settings, typed = record.settings, number(value)
+    settings, override = record.settings, number(value)
     if key == "stop" and value not in _RESOLVED:
         yield Difference("suite_run", "stop", settings.stop, value)
     if key == "batch" and ":" in value:
         yield Difference("suite_run", "batch_rule", settings.batch_rule, value)
-    if key == "workload.target" and typed is not None and len(settings.targets) == 1:
-        yield Difference("suite_run", "target", next(iter(settings.targets.values())), typed)
+    if key == "workload.target" and override is not None and len(settings.targets) == 1:
+        yield Difference("suite_run", "target", next(iter(settings.targets.values())), override)
     group, _, name = key.partition(".")
     hyperparameters = _object(suite_run_value(events).get("hyperparameters"))
     logged = hyperparameters.get(name)
     is_scaled = "rate" in name and settings.lr_scaling != "none"
-    if group == "workload" and typed is not None and type(logged) in (int, float) and not is_scaled:
-        yield Difference("suite_run", name, logged, typed)
+    if group == "workload" and override is not None and type(logged) in (int, float) and not is_scaled:
+        yield Difference("suite_run", name, logged, override)
 
 
 def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Complaint]:

@@ -7,16 +7,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.compliance.generated_rules import NCF_DEMO, NCF_REFERENCE, OF_V05
 from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
 from workloads.api import get_round
 
 DEFAULT = "0.7.0"
 """The ruleset of this suite's own logs, and of logs that do not tell their round."""
-RULES_FOLDER = Path(__file__).resolve().parent / "rules"
-"""Folder of the suite's own rule files."""
-OF_V05 = RULES_FOLDER / "v0.5.yaml"
-"""Of this suite's own logs of that round, which no ruleset has."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +23,23 @@ class Ruleset:
     ruleset: str
     """Whose checker reads the log: `0.7.0`."""
     file: Path | None = None
-    """A rule file of ours or the user's; None: the ruleset's own."""
+    """Rule file of the user."""
     remark: str = ""
     """Why these, where the log does not say."""
+    generated: str = ""
+    """Name of the suite's generated rules (`generated_rules.NAMES`). Empty, and no file: the rules of the ruleset."""
+
+    @property
+    def replaces_ruleset(self) -> bool:
+        """Whether the user's or the suite's rules apply in place of those of the ruleset."""
+        return bool(self.file or self.generated)
 
     @property
     def name(self) -> str:
         """As verdicts show it."""
-        if self.file is None:
-            return f"mlperf-logging training_{self.ruleset}"
-        return f"suite/compliance/rules/{self.file.name}" if self.file.parent == RULES_FOLDER else str(self.file)
+        if self.generated:
+            return f"suite rules {self.generated}"
+        return str(self.file) if self.file else f"mlperf-logging training_{self.ruleset}"
 
 
 @functools.cache
@@ -57,9 +61,9 @@ def rules_of(record: RunRecord) -> Ruleset | None:
         return None
     if record.benchmark == "ncf":  # no ruleset has it
         reference = record.settings.profile in ("", "reference")
-        return Ruleset(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
+        return Ruleset(DEFAULT, generated=NCF_REFERENCE if reference else NCF_DEMO)
     if record.settings.profile:
-        return Ruleset(ruleset or DEFAULT, None if ruleset else OF_V05)
+        return Ruleset(ruleset) if ruleset else Ruleset(DEFAULT, generated=OF_V05)
     named = round_of_folder(record.path)
     if DEFAULT <= f"{named[1:]}.0" in installed():
         return Ruleset(f"{named[1:]}.0", None, f"round {named} by the name of its folder")

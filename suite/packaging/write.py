@@ -167,7 +167,7 @@ def _write(
         (warnings if unknown_code else notes).extend(remarks)
         if item.benchmark == "ncf":
             notes.append(
-                "ncf: mlperf-logging has no rules for it after round v0.5; those of suite/compliance/rules were used"
+                "ncf: mlperf-logging has no rules for it after round v0.5; the suite's rules ncf_reference were used"
             )
         sets.append((system, item.benchmark, len(item.records)))
     return Packaged(folder, tuple(sets), tuple(missing), tuple(notes), tuple(warnings))

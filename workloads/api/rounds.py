@@ -71,6 +71,18 @@ def is_user_defined(name: str) -> bool:
     return name in (found := files()) and not found[name].is_relative_to(SHIPPED)
 
 
+def workload_names(name: str) -> list[str]:
+    """Return the names of the workloads that a round's file lists, in the order of the file.
+
+    Raises:
+        ValueError: The round does not exist, or its file is invalid.
+    """
+    found = files()
+    if name not in found:
+        raise ValueError(f"rules={name}: allowed: {', '.join(found)}{suggestion(name, found)}")
+    return list(_content(found[name])["workloads"])
+
+
 def get_round(name: str, workload: type[Workload] | None = None) -> Round | None:
     """Return the round of a name, or None if it does not exist.
 

@@ -261,15 +261,15 @@ class Round:
     @property
     def targets(self) -> Mapping[str, float]:
         """Metric to target, as the row of the targets has them; empty where there is none."""
-        return self._made_of("targets", {})  # type: ignore[no-any-return]
+        return self.listed_values("targets", {})  # type: ignore[no-any-return]
 
     @property
     def dataset(self) -> str:
         """The data set that its row names; empty where there is none."""
-        return str(self._made_of("dataset", [""])[0])
+        return str(self.listed_values("dataset", [""])[0])
 
-    def _made_of(self, name: str, otherwise: Json) -> Json:
-        """What the setting's row is made of."""
+    def listed_values(self, name: str, otherwise: Json = None) -> Json:
+        """Return the values that the first row of a setting lists, or `otherwise` if no row names the setting."""
         return next((row.allowed.of for row in self.rows if name in row.names), otherwise)
 
     def defaults(self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults) -> Defaults:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from suite.commands import check
-from suite.compliance.check import RULES_FOLDER, check_file
+from suite.compliance import generated_rules
+from suite.compliance.check import check_file
 from suite.compliance.complaints import MISSING, condition_text
 from suite.compliance.find_rules import find_rules
 from suite.compliance.rulesets import installed
@@ -26,7 +27,7 @@ SETUP_FIRST = DATA / "ncf_demo_clock_v0.7.txt"
 OF_V07 = {name: DATA / "0.7.0" / f"{name}.txt" for name in ("resnet", "ssd", "maskrcnn", "gnmt", "transformer")}
 SSD = OF_V07["ssd"]
 STOCK = "mlperf-logging training_"
-OURS = "suite/compliance/rules/"
+OURS = "suite rules "
 
 
 def stock(path, werror=False, rules=None):
@@ -38,6 +39,11 @@ def stock(path, werror=False, rules=None):
         checker = mlp_compliance.make_checker("training", "0.7.0", False, werror)
         return mlp_compliance.main(str(path), str(rules or "training_0.7.0/common.yaml"), checker)[0]
     return False
+
+
+def rule_file(folder, name):
+    """A file with generated rules, as a user writes it for the stock checker."""
+    return write(folder / f"{name}.yaml", generated_rules.rule_text(name).encode())
 
 
 def edited(folder, source, key, edit):
@@ -85,18 +91,18 @@ def run(*arguments):
         *((path, f"{STOCK}0.7.0") for path in OF_V07.values()),
         *((DATA / "0.6.0" / path.name, f"{STOCK}0.6.0") for path in OF_V07.values()),
         *(
-            (log, f"{OURS}ncf_{kind}.yaml")
+            (log, f"{OURS}ncf_{kind}")
             for log, kind in ((REFERENCE, "reference"), (DEMO, "demo"), (SETUP_FIRST, "demo"))
         ),
     ],
     ids=lambda part: "/".join(part.parts[-2:]) if isinstance(part, Path) else "",
 )
-def test_good_logs_pass_the_rules_of_their_round(log, rules):
+def test_good_logs_pass_the_rules_of_their_round(tmp_path, log, rules):
     verdict = check_file(log, werror="0.6.0" not in rules)  # stock logs of v0.6 repeat keys
     assert verdict.passed, verdict.complaints
     assert (verdict.rules_name, verdict.complaints) == (rules, ())
     if rules.startswith(OURS):
-        assert stock(log, werror=True, rules=RULES_FOLDER / rules.removeprefix(OURS))
+        assert stock(log, werror=True, rules=rule_file(tmp_path, rules.removeprefix(OURS)))
         assert ("demo target has no relation to MLPerf" in verdict.text) == ("demo" in rules)
 
 
@@ -120,7 +126,7 @@ def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path
     """The stock checker has no such round: it wants an init window, epochs from 1 and later targets."""
     verdict = check_file(log_of_v05(tmp_path, name, targets=V05_TARGETS[name]))
     assert verdict.passed, verdict.complaints
-    assert verdict.rules_name == f"{OURS}v0.5.yaml"
+    assert verdict.rules_name == f"{OURS}v0.5"
     lower = {metric: target - 0.001 for metric, target in V05_TARGETS[name].items()}
     assert [item.key for item in check_file(log_of_v05(tmp_path, name, targets=lower)).complaints] == ["eval_accuracy"]
     log = edited(tmp_path, log_of_v05(tmp_path, name, targets=V05_TARGETS[name]), "run_start", with_init_window)
@@ -166,7 +172,7 @@ def test_what_is_wrong_is_named_with_what_is_needed(tmp_path, source, key, edit,
     if complaint.line:
         assert f'"key": "{key}"' in log.read_text().splitlines()[complaint.line - 1]
     if source == DEMO:
-        assert not stock(log, rules=RULES_FOLDER / "ncf_demo.yaml")
+        assert not stock(log, rules=rule_file(tmp_path, "ncf_demo"))
 
 
 @pytest.mark.parametrize("key", ["init_start", "init_stop"])
@@ -317,7 +323,7 @@ def test_broken_line_in_the_middle_fails(tmp_path):
     verdict = check_file(log)
     assert not verdict.passed
     assert {complaint.key for complaint in verdict.complaints} == {""}
-    assert not stock(log, rules=RULES_FOLDER / "ncf_demo.yaml")
+    assert not stock(log, rules=rule_file(tmp_path, "ncf_demo"))
 
 
 @pytest.mark.parametrize("source", [DEMO, SSD], ids=["ours", "others"])
@@ -332,9 +338,8 @@ def test_accuracy_of_another_type_fails_without_a_traceback(tmp_path, text, sour
 
 
 def test_rules_by_name_and_path(tmp_path):
-    assert find_rules("ncf_demo").file == RULES_FOLDER / "ncf_demo.yaml"
-    copy = tmp_path / "own.yaml"
-    copy.write_text((RULES_FOLDER / "ncf_demo.yaml").read_text())
+    assert find_rules("ncf_demo").generated == "ncf_demo"
+    copy = rule_file(tmp_path, "ncf_demo")
     assert check_file(DEMO, rules=str(copy)).rules_name == str(copy)
     with pytest.raises(ValueError, match=r"choose one of ncf_demo, ncf_reference, .*6\.1\.0 or give the path") as error:
         check_file(DEMO, rules="ncf")

@@ -168,7 +168,9 @@ def test_demo_logs_make_no_submission(tree):
     verdicts = check_tree(tree)
     assert "result" in failing(verdicts)
     assert any("demo and synthetic runs cannot be submitted" in item.do for item in complaints(verdicts, "result set"))
-    assert all(verdict.passed for verdict in verdicts if verdict.rules_name.endswith("ncf_demo.yaml"))
+    demos = [verdict for verdict in verdicts if verdict.rules_name == "suite rules ncf_demo"]
+    assert len(demos) == 3
+    assert all(verdict.passed for verdict in demos)
 
 
 @pytest.mark.parametrize(

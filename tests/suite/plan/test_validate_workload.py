@@ -48,7 +48,11 @@ CASES = [
     (None, ("batch=global:1000",), ""),
     (None, ("batch=global:1001", "stop=steps:2"), ""),
     (without("compute_metrics"), (), "Toy has a target for fit, but no compute_metrics. Define compute_metrics()"),
-    (without("compute_metrics", "eval_batch_metrics"), (), " and no compute_metrics. Define eval_batch_metrics() and compute_metrics()"),
+    (
+        without("compute_metrics", "eval_batch_metrics"),
+        (),
+        " and no compute_metrics. Define eval_batch_metrics() and compute_metrics()",
+    ),
     (without_max_epochs, (), "its hyperparameter set demo has no max_epochs"),
     (in_tokens, ("stop=samples:640",), "the batch size of toy is in tokens, so the number of steps"),
     (in_tokens, ("stop=samples:640",), "for a number of samples is unknown"),
