@@ -1,6 +1,6 @@
 """All-reduces of the suite against a plain gloo program: bandwidth at one size, two processes with a core each.
 
-    python benchmarks/allreduce.py [--bytes 67108864] [--rounds 7]
+    python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
 Both run in turn; printed as JSON with the median time of each and the ratio of bandwidths. The plain program stands in
 benchmarks/bare/allreduce_gloo.py. The suite's run goes through all smaller sizes too, which are not looked at here.
@@ -18,8 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import BENCHMARKS, children_cpu_seconds, environment, parser_with, run_suite, show
-
+from benchmarks.measuring import PROJECT, children_cpu_seconds, environment, parser_with, run_suite, show
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_cores
 from suite.results.logs.all_reduce import bus_bandwidth
@@ -40,10 +39,11 @@ def suite_seconds(size: int, output: Path) -> float:
 def bare_seconds(size: int) -> float:
     """The same of the plain program."""
     (port,), cores, python = free_ports(1), cpu_cores(), environment("pytorch")
-    script = str(BENCHMARKS / "bare" / "allreduce_gloo.py")
-    commands = [python.command(script, *map(str, (rank, DEVICES, port, size, cores[rank]))) for rank in range(DEVICES)]
+    arguments = [map(str, (rank, DEVICES, port, size, cores[rank])) for rank in range(DEVICES)]
+    commands = [python.command("-m", "benchmarks.bare.allreduce_gloo", *of_rank) for of_rank in arguments]
     programs = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for command in commands
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True)
+        for command in commands
     ]
     said = [program.communicate()[0] for program in programs]
     if any(program.returncode for program in programs):

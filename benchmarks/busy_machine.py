@@ -1,6 +1,6 @@
 """How training bears another busy process: demo steps on all cores of an idle machine, and beside a process that never waits.
 
-    python benchmarks/busy_machine.py [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
+    python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
         [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
 
 A policy says how threads of OpenMP wait for each other: `suite`: as the suite chooses for a demo; `spin`: libgomp's own choice,
@@ -30,9 +30,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
-from contenders import Contender, answer_rounds
-from measuring import FRAMEWORKS, environment, parser_with, show, trainer_of
 
+from benchmarks.contenders import Contender, answer_rounds
+from benchmarks.measuring import FRAMEWORKS, environment, parser_with, show, trainer_of
 from suite.common import registry
 from suite.common.runspec import read_run
 from suite.launch.base import worker_context_for
@@ -108,7 +108,7 @@ def contender(
     if mine:
         variables = {name: value for name, value in variables.items() if "WAIT" not in name and "SPIN" not in name}
     pairs = {**variables, **mine, "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    step = [str(Path(__file__).resolve()), "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
+    step = ["-m", "benchmarks.busy_machine", "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
     command = environment(framework).command(*step)
     return Contender(["env", *(f"{name}={value}" for name, value in pairs.items()), *command], cores)
 

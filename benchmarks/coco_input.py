@@ -1,6 +1,6 @@
 """Speed of the detection workloads' training input on JPEGs of 640 x 480 pixels with boxes and polygons, as COCO has them.
 
-    python benchmarks/coco_input.py --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
+    python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
         [--seconds 2] [--quality 94]
 
 The Python also has torchvision and pycocotools; JPEGs of quality 94 are as large as COCO's.
@@ -29,10 +29,10 @@ from typing import Any
 import cv2
 import numpy as np
 import PIL
-from contenders import alternate, answer_pipeline, medians, rounded
-from measuring import BENCHMARKS, parser_with, show
-from photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 
+from benchmarks.contenders import alternate, answer_pipeline, medians, rounded
+from benchmarks.measuring import parser_with, show
+from benchmarks.photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 from workloads.api import Settings, WorkerContext
 from workloads.common.coco.dataset import CocoFolders
 from workloads.common.images import turbo
@@ -87,10 +87,11 @@ def anchor_milliseconds() -> dict[str, float]:
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
     """All contenders' figures."""
-    me, bare, seconds = str(Path(__file__).resolve()), str(BENCHMARKS / "bare" / "coco_input.py"), str(args.seconds)
-    mine = [sys.executable, me, "--workload", args.workload, "--pipeline"]
+    seconds = str(args.seconds)
+    mine = [sys.executable, "-m", "benchmarks.coco_input", "--workload", args.workload, "--pipeline"]
+    bare = [args.python, "-m", "benchmarks.bare.coco_input", args.workload]
     commands = {decode: [*mine, decode, str(folder / "prepared"), seconds] for decode in DECODE}
-    commands |= {kind: [args.python, bare, args.workload, kind, str(folder), seconds] for kind in LOADERS}
+    commands |= {kind: [*bare, kind, str(folder), seconds] for kind in LOADERS}
     rates = alternate(commands, {min(os.sched_getaffinity(0))}, args.rounds)
     found = [medians(rates, clock) for clock in (0, 1)]
     ratios, of_cpu = (

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from benchmarks.measuring import PROJECT
+
 WARM_UP_SECONDS = 0.4
 """Worked before a round is timed: a kernel may take back the memory of processes that wait (DAMON), and their caches are cold.
 The bare loops do the same."""
@@ -29,7 +31,7 @@ class Contender:
     def __init__(self, command: Sequence[str], cores: Collection[int]) -> None:
         pipe = subprocess.PIPE
         taskset = ["taskset", "-c", ",".join(map(str, sorted(cores)))]
-        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True)
+        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True, cwd=PROJECT)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout

@@ -1,6 +1,6 @@
 """Beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, the host's share, the key/value cache.
 
-    python benchmarks/decoding.py [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
+    python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
                                   [--linear onednn|mkl]
 
 Random weights, which end no sentence by themselves, so every translation is as long as its source and 2 tokens more. 3,003
@@ -15,15 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Any
 
-import gnmt_step
 import numpy as np
-import transformer_step
-from measuring import in_environment, parser_with, show, trainer_of
-from translation_step import Figures
 
+from benchmarks import gnmt_step, transformer_step
+from benchmarks.measuring import in_environment, parser_with, show, trainer_of
+from benchmarks.translation_step import Figures
 from workloads.api import Batch
 
 KINDS = {"gnmt": gnmt_step.KIND, "transformer": transformer_step.KIND}
@@ -165,7 +163,7 @@ def main() -> None:
         print(json.dumps(measure(args)))
         return
     told = {name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")}
-    words = [Path(__file__).resolve(), *(word for name, value in told.items() for word in (f"--{name}", value))]
+    words = ["benchmarks.decoding", *(word for name, value in told.items() for word in (f"--{name}", value))]
     names = args.workloads.split(",")
     results = {name: in_environment("pytorch", [*words, "--worker", name], args.cores) for name in names}
     show("decoding", args.cores, **told, results=results)

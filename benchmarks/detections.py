@@ -1,7 +1,7 @@
 """What an evaluation on COCO costs beside the network.
 
-    python benchmarks/detections.py [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
-    python benchmarks/detections.py --workload maskrcnn [--images 5000] [--cores 2]
+    python -m benchmarks.detections [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
+    python -m benchmarks.detections --workload maskrcnn [--images 5000] [--cores 2]
 
 SSD: decoding and suppression of 4,952 images, and AP of what they leave. 8,732 priors, 81 classes, in batches of 32 through
 `Workload.measure`, as an evaluation does it: one thread of one process, pinned to `--cores` cores. Synthetic outputs are made
@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from image_suite import full_size
-from measuring import parser_with, show
 from pycocotools import mask as tool
 
+from benchmarks.image_suite import full_size
+from benchmarks.measuring import parser_with, show
 from workloads.api import Array, Arrays, Batch
 from workloads.common.coco import average_precision
 from workloads.common.coco.masks import split_bytes

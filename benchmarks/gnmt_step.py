@@ -1,6 +1,6 @@
 """GNMT's training step against the framework's own matrix products of the same sizes and a plain loop, on CPU cores.
 
-    python benchmarks/gnmt_step.py [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
+    python -m benchmarks.gnmt_step [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
                                    [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25] [--cores 2]
                                    [--rounds 3] [--steps 2]
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bare.rates import Case
-from translation_step import Kind, main
-
+from benchmarks.bare.rates import Case
+from benchmarks.translation_step import Kind, main
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 

@@ -1,6 +1,6 @@
 """What reading images costs: training fed by the pipeline against the same training on synthetic batches, on CPU cores.
 
-    python benchmarks/image_feeding.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
+    python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
                                        [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Full-size models; the pipeline shares the cores with training. Images are JPEGs made for this in the data set's own layout:
@@ -16,10 +16,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import image_step
-import photos
-from measuring import in_turns
-
+from benchmarks import image_step, photos
+from benchmarks.measuring import in_turns
 from suite.common import registry
 
 IMAGES, CLASSES, QUALITY = 640, 10, 90

@@ -1,6 +1,6 @@
 """Speed of the image pipeline on JPEGs of 500 x 375 pixels with training augmentation; prints JSON.
 
-    python benchmarks/image_pipeline.py [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
+    python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
 
 Images per second on one core and on two: this pipeline (`exact`, `scaled`), a bare loop that decodes every whole file with
 libjpeg-turbo (`turbo`) or all at 1/8 of the size (`eighth`: hardly more than entropy decoding, so about what scaled decoding
@@ -23,10 +23,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import cv2
-from contenders import Rates, alternate, answer_pipeline, medians, rounded
-from measuring import BENCHMARKS, parser_with, show
-from photos import HEIGHT, WIDTH, write_imagenet
 
+from benchmarks.contenders import Rates, alternate, answer_pipeline, medians, rounded
+from benchmarks.measuring import parser_with, show
+from benchmarks.photos import HEIGHT, WIDTH, write_imagenet
 from workloads.api import Settings, WorkerContext
 from workloads.common.images import turbo
 from workloads.common.images.batches.labelled import ImageNetData
@@ -60,13 +60,13 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: int) -> dict[str, list[str]]:
     """Name to command of every contender."""
-    listing, bare = folder / "files.txt", str(BENCHMARKS / "bare/image_loader.py")
-    me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
-    found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in DECODES}
-    found |= {kind: [sys.executable, bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE}
+    listing, bare = folder / "files.txt", ("-m", "benchmarks.bare.image_loader")
+    mine = [sys.executable, "-m", "benchmarks.image_pipeline", "--pipeline"]
+    found = {decode: [*mine, decode, str(prepared), str(seconds)] for decode in DECODES}
+    found |= {kind: [sys.executable, *bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE}
     if python:
         workers = "0" if cores == 1 else str(cores)
-        found |= {kind: [python, bare, kind, str(listing), str(seconds), workers] for kind in LOADERS}
+        found |= {kind: [python, *bare, kind, str(listing), str(seconds), workers] for kind in LOADERS}
     return found
 
 

@@ -1,6 +1,6 @@
 """Training steps of image workloads against a bare loop and the framework's own stock model, on CPU cores.
 
-    python benchmarks/image_step.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
+    python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
                                     [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Workloads: resnet50, ssd, and of the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
@@ -21,8 +21,7 @@ import argparse
 import statistics
 from collections.abc import Callable
 
-from measuring import BENCHMARKS, FRAMEWORKS, MALLOC_TUNABLES, in_environment, in_turns, median_ratio, parser_with, show
-
+from benchmarks.measuring import FRAMEWORKS, MALLOC_TUNABLES, in_environment, in_turns, median_ratio, parser_with, show
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
@@ -55,11 +54,11 @@ def run(args: argparse.Namespace, framework: str, precision: str, model: str, da
     given = {name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")}
     if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
         given |= {"framework": framework, "precision": precision, "data": data, "implementation": model}
-        words = [BENCHMARKS / "image_suite.py", *(f"--{name}={value}" for name, value in given.items())]
+        words = ["benchmarks.image_suite", *(f"--{name}={value}" for name, value in given.items())]
     else:
-        script = BENCHMARKS / "bare" / f"{zoo_model.removesuffix('50')}_{framework}.py"
+        module = f"benchmarks.bare.{zoo_model.removesuffix('50')}_{framework}"
         sizes = [args.batch, args.steps, *([args.pixels] if args.pixels else [])]
-        words = [script, args.cores, model.removesuffix("_malloc"), precision, *sizes]
+        words = [module, args.cores, model.removesuffix("_malloc"), precision, *sizes]
     found: dict[str, float] = in_environment(
         framework, words, args.cores, kind == "zoo" or model in ("suite", "bare_malloc")
     )

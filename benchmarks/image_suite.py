@@ -1,7 +1,7 @@
 """The suite's training step of ResNet-50 or SSD, full size: what image_step.py and image_feeding.py measure.
 
-    python image_suite.py [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2] [--steps 4]
-                          [--data PREPARED] [--implementation suite] [--pixels 0]
+    python -m benchmarks.image_suite [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2]
+                                     [--steps 4] [--data PREPARED] [--implementation suite] [--pixels 0]
 
 Workload: resnet50, ssd, or a network of the zoo, as `zoo:vgg16`; implementation of the latter: suite or stock.
 Pixels of a side (not of SSD): 0 for the reference's.
@@ -19,8 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from measuring import parser_with, trainer_of
-
+from benchmarks.measuring import parser_with, trainer_of
 from testing import synthetic
 from workloads.api import Batch, Facts, Json, WorkerContext, Workload
 from workloads.common.networks.layer_lists import multiply_adds

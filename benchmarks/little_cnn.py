@@ -1,9 +1,9 @@
 """LittleCNN to its target in three frameworks, on generated or real images; prints JSON.
 
-    python benchmarks/little_cnn.py [--dataset cifar-demo] [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
+    python -m benchmarks.little_cnn [--dataset cifar-demo] [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
 
     suite data prepare fashion-mnist --from /usr/share/datasets/fashion-mnist    # Debian's dataset-fashion-mnist
-    python benchmarks/little_cnn.py --dataset fashion-mnist --epochs 3
+    python -m benchmarks.little_cnn --dataset fashion-mnist --epochs 3
 
 One device of --cores cores, seed 1, with the hyperparameters of profile=demo. --epochs N trains so long instead of to the
 target. For each framework: top-1 and validation loss after each epoch, seconds of the run's clock, and seconds and CPU
@@ -19,8 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import FRAMEWORKS, blocks, parser_with, run_suite, show
-
+from benchmarks.measuring import FRAMEWORKS, blocks, parser_with, run_suite, show
 from suite.results.logs.collect import collect
 from workloads.zoo.settings import TARGETS_TOP1
 

@@ -1,6 +1,6 @@
 """Mask R-CNN's training step at 800×1333, batch 1, on CPU cores: against torchvision's MaskRCNN, or a plain loop.
 
-    python benchmarks/maskrcnn_step.py [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
+    python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
                                        [--steps 2]
 
 torchvision's model has frozen batch norm and `trainable_layers=3`, and its own conventions; the plain loops of the other
@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measuring import BENCHMARKS, in_environment, in_turns, median_ratio, parser_with, show
 
+from benchmarks.measuring import in_environment, in_turns, median_ratio, parser_with, show
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.settings import REFERENCE_MODEL
@@ -37,10 +37,10 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
     """One process of a model; its JSON."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
-        words = [BENCHMARKS / "maskrcnn_suite.py", *(f"--{name}={getattr(args, name)}" for name in names)]
+        words = ["benchmarks.maskrcnn_suite", *(f"--{name}={getattr(args, name)}" for name in names)]
     else:
         name = model if model == "torchvision" else args.framework
-        words = [BENCHMARKS / "bare" / f"maskrcnn_{name}.py", args.cores, args.precision, args.steps, inputs]
+        words = [f"benchmarks.bare.maskrcnn_{name}", args.cores, args.precision, args.steps, inputs]
     found: dict[str, float] = in_environment(args.framework, words, args.cores)
     return found
 
@@ -78,7 +78,7 @@ def main() -> None:
     models = {"suite": "this suite's trainer", name: description}
     with tempfile.TemporaryDirectory() as folder:
         inputs = str(Path(folder) / "inputs.npz")
-        in_environment("pytorch", [BENCHMARKS / "maskrcnn_suite.py", "--inputs", inputs], args.cores)
+        in_environment("pytorch", ["benchmarks.maskrcnn_suite", "--inputs", inputs], args.cores)
         results = measure(args, name, inputs)
     sizes = {"batch_size_global": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
     show("maskrcnn_step", args.cores, framework=args.framework, models=models, **sizes, results=results)

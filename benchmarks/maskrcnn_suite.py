@@ -1,7 +1,7 @@
 """The suite's training step of Mask R-CNN, full size, one image of 800×1333: what maskrcnn_step.py measures.
 
-    python maskrcnn_suite.py --inputs INPUTS.npz     writes weights and inputs for the plain loops
-    python maskrcnn_suite.py [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
+    python -m benchmarks.maskrcnn_suite --inputs INPUTS.npz     writes weights and inputs for the plain loops
+    python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
 
 Prints JSON: seconds and CPU seconds per step, in PyTorch `parts` (seconds of each within a step), the peak of the resident set,
 regions, positive ones, the loss.
@@ -19,9 +19,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from image_suite import full_size
-from measuring import parser_with, trainer_of
 
+from benchmarks.image_suite import full_size
+from benchmarks.measuring import parser_with, trainer_of
 from workloads.api import Batch, WorkerContext
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.regions import host

@@ -1,7 +1,4 @@
-"""What benchmarks share: the processes that they measure, and JSON that says where, when and beside what else.
-
-Who imports this finds `testing`, which lies beside this folder, from whatever folder the script is started.
-"""
+"""What benchmarks share: the processes that they measure, and JSON that says where, when and beside what else."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from suite.common import registry
 from suite.common.git_state import git_state
 from suite.launch import mxnet, pytorch
@@ -30,7 +25,6 @@ from testing.python_path import with_yaml
 from workloads.api import WorkerContext, Workload
 
 PROJECT = Path(__file__).resolve().parent.parent
-BENCHMARKS = PROJECT / "benchmarks"
 FRAMEWORKS = "pytorch,tensorflow,mxnet"
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 _BEGIN, _LOAD = time.time(), os.getloadavg()[0]
@@ -70,15 +64,24 @@ def environment(framework: str) -> Any:
 
 
 def in_environment(framework: str, words: Sequence[object], cores: int, malloc: bool = True) -> Any:
-    """The JSON in the last line of what a script prints in a framework's environment, pinned to the first cores.
+    """Run a module in a framework's environment and return the JSON in the last line of its output.
 
-    `malloc`: with the settings of memory that the launcher gives the suite's workers. Raises SystemExit where it fails.
+    The process is pinned to the first `cores` cores.
+
+    Args:
+        framework: Name of the framework whose environment is used.
+        words: Name of the module, then its arguments.
+        cores: Number of cores and of threads.
+        malloc: Set the allocator variables that the launcher sets for the suite's workers.
+
+    Raises:
+        SystemExit: The process failed.
     """
     variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
     if malloc and framework in MALLOC_TUNABLES:
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
-    command = [*pin, *environment(framework).command(*map(str, words))]
+    command = [*pin, *environment(framework).command("-m", *map(str, words))]
     return json.loads(_said(command, variables).strip().splitlines()[-1])
 
 

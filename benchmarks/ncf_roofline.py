@@ -1,6 +1,6 @@
 """How far NCF is from what the machine can do: training and evaluation against rooflines measured in the same run.
 
-    python benchmarks/ncf_roofline.py [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
+    python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
 
 Full-size model at ML-20M's counts, batch 65,536, fp32, one device of 1 or 2 cores.
 
@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 
+from benchmarks.measuring import FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 from suite.common import registry
 
 BATCH = 65_536
@@ -74,7 +74,7 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
     for number in range(rounds):
         for name in frameworks:
             row = found[name]
-            rate = in_environment(name, [BENCHMARKS / "bare" / "rates.py", name, cores, BATCH], cores, malloc=False)
+            rate = in_environment(name, ["benchmarks.bare.rates", name, cores, BATCH], cores, malloc=False)
             row["gemm"].append(rate["gemm_gflops"])
             row["copy"].append(rate["copy_gigabytes_per_second"])
             folder = scratch / f"{name}-{cores}-{number}"

@@ -1,6 +1,6 @@
 """What the suite costs: its training rate over that of a bare loop of the same model, data and batch.
 
-    python benchmarks/overhead.py [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
+    python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
 `synthetic`: ML-20M's counts, batch 65,536, both get ready-made batches: the loop alone. `demo`: small steps, and both draw
 fresh negatives every epoch (the bare loop without rejection). Both run in turn, `--rounds` times; printed as JSON with the
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 
+from benchmarks.measuring import FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 from suite.common import registry
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import worker_context_for
@@ -76,7 +76,7 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
         "cores": settings.cores_per_device,
         "learning_rate": settings.hyperparameters["learning_rate"],
     }
-    words = [BENCHMARKS / "bare" / f"ncf_{framework}.py", batches, json.dumps(options)]
+    words = [f"benchmarks.bare.ncf_{framework}", batches, json.dumps(options)]
     return float(in_environment(framework, words, settings.cores_per_device, malloc=False)["samples_per_second"])
 
 

@@ -1,6 +1,6 @@
 """Time and memory to prepare ImageNet's 1,331,167 files; prints JSON.
 
-    python benchmarks/prepare_imagenet.py [--train 1281167] [--val 50000]
+    python -m benchmarks.prepare_imagenet [--train 1281167] [--val 50000]
 
 The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders: all are in memory,
 so a disk's own time is not in these figures. Peak memory is the largest resident set of one process.
@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import photos
-from measuring import parser_with, show, suite_command
+from benchmarks import photos
+from benchmarks.measuring import parser_with, show, suite_command
 
 CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
 

@@ -1,6 +1,6 @@
 """How fast logs are read: `suite.results.read` against mlperf-logging's own parser on the same files; prints JSON.
 
-    python benchmarks/read_logs.py [--logs 1000] [--kilobytes 50] [--rounds 3]
+    python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
 Half of the logs are like ours (records alone), half like a submitter's (records between the lines of a training script). Both
 readers take them in turn, in one process on one core; the parser only splits lines into records, the reader also interprets
@@ -20,9 +20,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from measuring import parser_with, show
 from mlperf_logging.compliance_checker import mlp_parser
 
+from benchmarks.measuring import parser_with, show
 from suite.results import read
 
 WANTED_SECONDS_PER_1000 = 10.0

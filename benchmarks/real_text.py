@@ -1,9 +1,9 @@
 """Translation of real text: a corpus of English-German messages from Debian packages, baselines, and runs on it; prints JSON.
 
-    python benchmarks/real_text.py corpus --to DIR [--debs DIR] [PACKAGE …]
+    python -m benchmarks.real_text corpus --to DIR [--debs DIR] [PACKAGE …]
     suite data prepare parallel-text --from DIR/text --merges 4000 --to DIR/parallel-text
-    python benchmarks/real_text.py baselines --corpus DIR
-    python benchmarks/real_text.py train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
+    python -m benchmarks.real_text baselines --corpus DIR
+    python -m benchmarks.real_text train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
 
 For one's own check: programs' messages are short, alike and under many licences, nothing of them is kept here, and no
 published score compares. `corpus` downloads the packages of real_text_packages.txt, or those that are named, with apt-get (or
@@ -36,11 +36,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import psutil
-from measuring import BENCHMARKS, PROJECT, parser_with, show
 
+from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.common.text import bleu, sources
 
-PACKAGES = BENCHMARKS / "real_text_packages.txt"
+PACKAGES = PROJECT / "benchmarks" / "real_text_packages.txt"
 """Of Debian 12, with German catalogues: 300 MB."""
 CATALOGUE = re.compile(r"(^|/)de(_DE)?/LC_MESSAGES/[^/]+\.mo$|/[^/]*de_DE\.mo$")
 HELD_OUT = {"test": 500, "dev": 500}

@@ -1,6 +1,6 @@
 """The step on two devices as `suite scaling` predicts it from one device and all-reduces, against the measured one.
 
-    python benchmarks/step_prediction.py [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
+    python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
                                          [--beside] [--several nodes=2 …]
 
 Two CPU devices of one core. In each round: all-reduces on two devices; a demo on one device with two batches, which give t0
@@ -21,8 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from measuring import children_cpu_seconds, parser_with, run_suite, show
-
+from benchmarks.measuring import children_cpu_seconds, parser_with, run_suite, show
 from suite.machine.devices import cpu_cores
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord

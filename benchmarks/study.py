@@ -1,6 +1,6 @@
 """A study as JSON and as pictures: its table, what the machine did meanwhile, and its figures.
 
-    python benchmarks/study.py NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
+    python -m benchmarks.study NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
 Runs `python run_suite.py study=NAME KEY=VALUE …` and prints JSON: the table of `suite report` (numbers as it prints them),
 for each job what others took of its cores and what it got of the CPU time that it asked for (a rate over that share is about
@@ -15,8 +15,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from measuring import parser_with, run_suite, show, suite_command
-
+from benchmarks.measuring import parser_with, run_suite, show, suite_command
 from suite.results.columns import Run
 from suite.results.render.text_table import text_table
 from suite.results.table import read_runs

@@ -1,6 +1,6 @@
 """What watching the machine costs: CPU time per sample and share of a core; prints JSON.
 
-    python benchmarks/telemetry.py [--seconds 20] [--processes 8]
+    python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
 Samples as a run does, once a second beside idle processes that stand for the run's; the target is 0.5 % of a core.
 `bare_cpu_seconds_per_sample` is a thread that wakes up as often and only asks for the time.
@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import psutil
-from measuring import parser_with, show
 
+from benchmarks.measuring import parser_with, show
 from suite.control.telemetry import INTERVAL_SECONDS, TelemetryRecorder
 from suite.machine import devices
 

@@ -1,6 +1,6 @@
 """Time and memory to prepare, open and plan sentence pairs with WMT's counts, from generated processed files; prints JSON.
 
-    python benchmarks/text_pipeline.py [--pairs 4000000]
+    python -m benchmarks.text_pipeline [--pairs 4000000]
 
 Lines are drawn from 32,313 subwords, with lengths like WMT's. Memory is the largest sum of the resident sets of the preparing
 process and its helpers, looked at every 0.05 s; opening, a plan and batches are timed in a fresh process whose files are in the
@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from measuring import PROJECT, parser_with, show
 
+from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.api import WorkerContext
 from workloads.common.batch_plan import buckets_by_samples
 from workloads.common.randomness import bits, stream, uniform
@@ -135,8 +135,8 @@ def main() -> None:
         write_source(source, arguments.pairs)
         size = sum(path.stat().st_size for path in source.iterdir())
         result: dict[str, float] = prepare(source, destination)
-        command = [sys.executable, __file__, "--measure", str(destination)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        command = [sys.executable, "-m", "benchmarks.text_pipeline", "--measure", str(destination)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT)
         result |= json.loads(done.stdout)
     shown = {name: round(value, 3) for name, value in result.items()}
     show(

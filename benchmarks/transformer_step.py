@@ -1,6 +1,6 @@
 """The Transformer's training step against matrix products, a plain loop and the framework's own model, on CPU cores.
 
-    python benchmarks/transformer_step.py [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
+    python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
                                           [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32] [--cores 2]
                                           [--rounds 3] [--steps 2]
 
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bare.rates import Case
-from translation_step import Kind, main
-
+from benchmarks.bare.rates import Case
+from benchmarks.translation_step import Kind, main
 from workloads.transformer import network
 from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 

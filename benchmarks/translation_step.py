@@ -15,18 +15,16 @@ import functools
 import json
 import math
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bare.block import shortest
-from bare.rates import Case, mxnet_products, tensorflow_products
-from measuring import BENCHMARKS, FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
 
+from benchmarks.bare.block import shortest
+from benchmarks.bare.rates import Case, mxnet_products, tensorflow_products
+from benchmarks.measuring import FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
 from testing import synthetic
 from workloads.api import Batch, Facts
 from workloads.common.text.workload import TranslationWorkload
@@ -132,12 +130,12 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
 def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str) -> Figures:
     """One model's figures, in a process of its own."""
     if model == SUITE:
-        words = [Path(sys.argv[0]).resolve(), "--worker", framework, "--precisions", precision]
+        words = [f"benchmarks.{kind.workload.name}_step", "--worker", framework, "--precisions", precision]
         for part in ("size", "linear", *SIZES):
             words += [f"--{part}", getattr(args, part)]
     else:
-        script = BENCHMARKS / "bare" / f"{kind.workload.name}_{framework}.py"
-        words = [script, model, precision, args.size, *(getattr(args, part) for part in SIZES)]
+        module = f"benchmarks.bare.{kind.workload.name}_{framework}"
+        words = [module, model, precision, args.size, *(getattr(args, part) for part in SIZES)]
     found: Figures = in_environment(framework, words, args.cores)
     return found
 

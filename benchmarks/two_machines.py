@@ -60,7 +60,7 @@ def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, w
         "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1",
         f"output={output}", *where,
     ]  # fmt: skip
-    command = [sys.executable, PROJECT / "run_suite.py", *words]
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *words]
     done = machine.run(command, cwd=PROJECT, timeout=LIMIT_SECONDS, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{workload} {' '.join(where)}:\n{done.stdout}{done.stderr}")

@@ -1,6 +1,6 @@
 """Mask R-CNN R50-FPN in TensorFlow, a training step as one would write it by hand. Imports nothing of the suite.
 
-    python maskrcnn_tensorflow.py CORES fp32 STEPS INPUTS.npz
+    python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 
 One tf.function: non_max_suppression of each level's best 2,000 boxes, 512 regions drawn by random.shuffle, crop_and_resize of
 maps and of masks. INPUTS: `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), all `anchors` (A, 4) of
@@ -14,7 +14,8 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from block import print_mean
+
+from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128

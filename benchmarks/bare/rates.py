@@ -1,6 +1,6 @@
 """What a framework and this machine can do at best: GEMM rate at NeuMF's shapes, copy bandwidth. Imports nothing of the suite.
 
-    python rates.py pytorch|tensorflow|mxnet CORES SAMPLES
+    python -m benchmarks.bare.rates pytorch|tensorflow|mxnet CORES SAMPLES
 
 Times the three products of a training step of each of NeuMF's layers (forward, input gradient, weight gradient) on SAMPLES
 rows, and a copy of 256 MiB (bytes read plus bytes written). Prints JSON: gemm_gflops, copy_gigabytes_per_second.

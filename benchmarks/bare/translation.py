@@ -8,7 +8,7 @@ dropout, Adam. A step to warm up, then the shortest of STEPS; prints JSON: its s
 import contextlib
 import sys
 
-from block import print_shortest
+from benchmarks.bare.block import print_shortest
 
 GNMT = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
 """Words, hidden values, layers of encoder and decoder."""

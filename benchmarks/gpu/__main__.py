@@ -91,17 +91,17 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
     command = [sys.executable, str(PROJECT / "run_suite.py"), *words, *where]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=PROJECT, check=False)
-        (run,) = collect([folder])
+        (record,) = collect([folder])
     except (ValueError, subprocess.TimeoutExpired) as error:
         said = f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
         return {"error": said or str(error)}
-    record = run.record
-    found: dict[str, Any] = {"status": run.status, "reason": run.reason, "run": str(run.path.parent)}
-    if record is not None:
+    run = record.path.parent if record.has_log else record.path
+    found: dict[str, Any] = {"status": record.status, "reason": record.reason, "run": str(run)}
+    if record.has_log:
         blocks = [block for block in record.throughput if block.samples and block.train_seconds]
         seconds = sum(block.train_seconds or 0 for block in blocks)
         rate = sum(block.samples or 0 for block in blocks) / max(seconds, 1e-9)
-        metrics = json_lines(run.path.parent / "metrics.jsonl")
+        metrics = json_lines(run / "metrics.jsonl")
         peak = max((number(line.get("memory_peak_bytes")) or 0 for line in metrics), default=0)
         found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
         found["evaluation_seconds"] = round(sum(block.evaluation_seconds or 0 for block in record.throughput), 1)

@@ -13,14 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from benchmarks.gpu.trainers import CASES, Case, case, far
 from testing import synthetic_ncf
-from workloads.frameworks.pytorch.norms import Fused
 from workloads.ncf.data import NCFData, drawn_by_device
-from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
@@ -45,6 +41,8 @@ def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
 
 def _waits(trainer: Any, made: Case) -> str:
     """The first thing within a step that waits for the device; empty: nothing does."""
+    import torch
+
     torch.cuda.set_sync_debug_mode("error")
     try:
         trainer.step(made.batches[0], 1e-4)
@@ -77,14 +75,16 @@ def compared(name: str, device: str) -> dict[str, Any]:
 
 def kernels() -> dict[str, Any]:
     """Whether the kernels of Triton run and agree, and the dropout hash bit for bit with the host's."""
+    import torch
+
     from workloads.common import dropout as host
-    from workloads.frameworks.pytorch import dropout
     from workloads.frameworks.pytorch import kernels as of_triton
+    from workloads.frameworks.pytorch.kernels.plain import hashed
 
     keys = np.random.default_rng(0).integers(0, (1 << 63) - 1, 64)
     wanted = host.multipliers_at(keys[:, None], np.arange(50), "x", 128, 0.1)
     given = torch.from_numpy(keys).cuda()[:, None], torch.arange(50, device="cuda"), "x", 128, 0.1
-    agree = {"plain": bool(np.array_equal(dropout.hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
+    agree = {"plain": bool(np.array_equal(hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
     with contextlib.suppress(Exception):  # `usable` has said why
         agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
         agree["samples"], agree["norm"] = samples(), norm()
@@ -93,6 +93,10 @@ def kernels() -> dict[str, Any]:
 
 def samples() -> bool:
     """Whether NCF's samples that the device draws are the host's, bit for bit."""
+    import torch
+
+    from workloads.ncf.samples.pytorch import Sampler
+
     with tempfile.TemporaryDirectory() as folder:
         facts = synthetic_ncf.write(Path(folder))
         data = NCFData(synthetic_ncf.settings(folder), facts, synthetic_ncf.place(0, range(1), 1), 5)
@@ -106,6 +110,11 @@ def samples() -> bool:
 
 def norm() -> bool:
     """Whether batch norm, sum and ReLU in the same kernels, and their gradients, are PyTorch's up to rounding."""
+    import torch
+    import torch.nn.functional as F
+
+    from workloads.frameworks.pytorch.norms import Fused
+
     x, shortcut, slope = torch.randn(3, 8, 70, 33, 33, device="cuda").unbind()
     weight, bias, mean, variance = torch.randn(4, 70, device="cuda").abs().unbind()
     results = []

@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu" / "wheels")
     args = parser.parse_args()
     major, minor = (int(part) for part in args.python.split("."))
-    pins = {}
+    pins: dict[str, str] = {}
     for name in ("controller", "torch"):
         pins |= locks.read(locks.folder() / f"{name}.txt").pins((major, minor))
     pip, where = [sys.executable, "-m", "pip", "--quiet", "--no-input"], ["--no-deps", "--wheel-dir", str(args.out)]

@@ -13,8 +13,6 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from benchmarks.gpu.runs import ready, typed
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
@@ -25,6 +23,8 @@ STEPS, AHEAD = 20, 10
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     """Median of a step by CUDA's events, its own peak memory; with `profile` the ten kernels that take longest, and which share
     of a step all kernels together take (`device_busy`; above 1 where kernels run side by side)."""
+    import torch
+
     gc.collect()  # what was measured before is gone, and its peak is not this one's
     torch.cuda.reset_peak_memory_stats()
     seconds: list[float] = []
