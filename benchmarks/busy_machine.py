@@ -92,7 +92,7 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
     run.write(folder / "run.json")
     cluster = create_rendezvous(hosts_of(run))
     (worker,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
-    return dict(worker.variables)
+    return dict(worker.env)
 
 
 def contender(

@@ -90,7 +90,7 @@ def mxnet(cores, samples):
 
 
 def main():
-    from block import shortest
+    from benchmarks.bare.block import shortest
 
     name, cores, samples = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])

@@ -26,8 +26,9 @@ BATCH, LENGTH, CORES, STEPS = map(int, numbers)
 def pytorch(make, sizes):
     """The model is a module: (source, target) to logits."""
     import torch
-    from linear import Linear
     from torch.nn import functional
+
+    from benchmarks.bare.linear import Linear
 
     torch.set_num_threads(CORES)
     torch.manual_seed(1)

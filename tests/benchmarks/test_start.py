@@ -1,5 +1,6 @@
 """Each benchmark starts with `python -m benchmarks.NAME` from the repository root, and every text shows that command."""
 
+import ast
 import importlib.util
 import re
 import resource
@@ -34,6 +35,14 @@ CPU_SECONDS = 2.0
 BY_PATH = "python " + "benchmarks/"  # in two parts: this file is searched too
 
 
+def imported(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
 def start(*words, python=(sys.executable,)):
     return subprocess.run([*python, *words], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
 
@@ -41,6 +50,14 @@ def start(*words, python=(sys.executable,)):
 def test_scripts_are_found():
     assert len(WITH_HELP) > 25
     assert len(BARE) > 10
+
+
+def test_modules_import_each_other_from_the_package():
+    names = {path.stem for path in TEXTS} - {"benchmarks"}
+    for path, text in TEXTS.items():
+        found = set(imported(text))
+        assert not found & names, path
+        assert all(importlib.util.find_spec(name) for name in found if name.startswith("benchmarks."))
 
 
 @pytest.mark.parametrize("module", sorted({*SCRIPTS, *BARE} - {"benchmarks.bare.translation"}))
