@@ -28,7 +28,7 @@ DEVICES = 2
 
 
 def suite_seconds(size: int, output: Path) -> float:
-    """Median seconds of the suite's all-reduces of this size."""
+    """Return the median seconds of the suite's all-reduces of this size."""
     words = ["workload=allreduce", "profile=synthetic", "timing=steps", "device=cpu", f"gpus={DEVICES}"]
     run_suite([*words, f"batch=global:{size}"], output)
     sums = read(next(output.glob("*/run_0/result_0.txt"))).all_reduce
@@ -37,7 +37,7 @@ def suite_seconds(size: int, output: Path) -> float:
 
 
 def bare_seconds(size: int) -> float:
-    """The same of the plain program."""
+    """Return the median seconds of the plain program's all-reduces of this size."""
     (port,), cores, python = free_ports(1), cpu_cores(), environment("pytorch")
     arguments = [map(str, (rank, DEVICES, port, size, cores[rank])) for rank in range(DEVICES)]
     commands = [python.command("-m", "benchmarks.bare.allreduce_gloo", *of_rank) for of_rank in arguments]

@@ -52,7 +52,7 @@ Sample = tuple[float, float]
 
 
 def policy_variables(name: str) -> dict[str, str]:
-    """What a policy sets in place of the suite's own variables."""
+    """Return the environment variables of a policy, which replace those of the suite."""
     if name == "suite":
         return {}
     if name == "passive":
@@ -62,7 +62,7 @@ def policy_variables(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
-    """These cores `idle`, or `busy`: with a process on them that never waits, and lives no longer than this one."""
+    """Keep these cores `idle`, or `busy` with a process that never waits and dies with this process."""
     if state == "idle":
         yield None
         return
@@ -76,7 +76,7 @@ def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes
 
 
 def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Write `run.json`; what the launcher would set. Makes the demo's data if they are missing."""
+    """Write `run.json` and return the launcher's environment variables. Missing demo data are generated."""
     from rich.console import Console  # none of them in a framework's environment
 
     from suite.config.compose import compose
@@ -98,7 +98,7 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
 def contender(
     policy: str, arguments: argparse.Namespace, workload: str, framework: str, cores: Sequence[int], folder: Path
 ) -> Contender:
-    """The process that trains under a policy."""
+    """Start the process that trains under a policy."""
     folder.mkdir(parents=True)
     words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
     words += [f"cpu.cores_per_device={arguments.cores}"]
@@ -114,7 +114,7 @@ def contender(
 
 
 def train(path: Path, seconds: float) -> None:
-    """Be a contender: train the run of a run.json, on its own data, pinned and with the threads of a worker that starts now."""
+    """Train the run in a run.json as a contender, on the demo's data, with the cores and threads of a real worker."""
     run = read_run(path)
     worker = with_threads(worker_context_for(run, 0, 1), run.settings)
     pin(worker)
@@ -141,7 +141,7 @@ def train(path: Path, seconds: float) -> None:
 
 
 def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None) -> Sample:
-    """A round, and what others took of the cores meanwhile."""
+    """Measure a round, and the share of the cores that unrelated processes used meanwhile."""
 
     def look() -> tuple[float, float, float]:
         spent = core_seconds()
@@ -157,7 +157,7 @@ def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] 
 
 
 def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
-    """Medians of the quieter half of the rounds."""
+    """Return medians over the quieter half of the rounds."""
     quiet = {state: sorted(rounds)[: (len(rounds) + 1) // 2] for state, rounds in samples.items()}
     rates = {state: statistics.median(rate for _, rate in rounds) for state, rounds in quiet.items()}
     ratio = rates["busy"] / rates["idle"]
@@ -171,7 +171,7 @@ def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
 
 
 def compare(workload: str, framework: str, arguments: argparse.Namespace, scratch: Path) -> Iterator[dict[str, object]]:
-    """All policies of one workload in one framework."""
+    """Measure all policies for one workload in one framework."""
     names = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
     cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
     contenders: dict[str, dict[str, Contender]] = {name: {} for name in names}

@@ -55,7 +55,7 @@ ANCHORS_MILLISECONDS = 25.0
 
 
 def data_of(workload: str, decode: str, folder: str) -> Any:
-    """The pipeline of a workload on prepared images."""
+    """Return the input pipeline of a workload on prepared images."""
     ssd = workload == "ssd"
     settings = Settings(
         workload=workload, batch_size_global=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
@@ -68,7 +68,7 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
 
 
 def anchor_milliseconds() -> dict[str, float]:
-    """CPU time of what an image's anchors learn, 800 x 1333, by number of objects; the best of five."""
+    """Return the CPU time of anchor labels, sample and offsets at 800 x 1333, by number of objects; the best of five."""
     levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
     for count in (1, 7, 20, 60):
         random = np.random.default_rng(count)
@@ -86,7 +86,7 @@ def anchor_milliseconds() -> dict[str, float]:
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
-    """All contenders' figures."""
+    """Return the figures of all contenders."""
     seconds = str(args.seconds)
     mine = [sys.executable, "-m", "benchmarks.coco_input", "--workload", args.workload, "--pipeline"]
     bare = [args.python, "-m", "benchmarks.bare.coco_input", args.workload]

@@ -32,17 +32,17 @@ MORE = 2
 
 
 class Timed:
-    """A decoder, and the CPU seconds that its calls took."""
+    """A decoder that records the CPU seconds of its calls."""
 
     def __init__(self, decoder: Any) -> None:
         self.decoder, self.seconds = decoder, 0.0
 
     def start(self, batch: Batch) -> Any:
-        """The decoder's."""
+        """Call `start` of the decoder."""
         return self._timed(self.decoder.start, batch)
 
     def step(self, *given: Any) -> Any:
-        """The decoder's."""
+        """Call `step` of the decoder."""
         return self._timed(self.decoder.step, *given)
 
     def _timed(self, call: Any, *given: Any) -> Any:
@@ -53,7 +53,7 @@ class Timed:
 
 
 def anew(trainer: Any) -> Any:
-    """A decoder of the Transformer without a cache, on the trainer's model."""
+    """Return a decoder of the Transformer without a cache, on the trainer's model."""
     import torch
 
     from workloads.common.text.beam import Candidates
@@ -88,13 +88,13 @@ def anew(trainer: Any) -> Any:
 
 
 def lengths() -> Any:
-    """(3,003,) subwords of every source, EOS included, sorted."""
+    """Return the sorted subword counts (3,003,) of all sources, EOS included."""
     drawn = np.exp(np.random.default_rng(1).normal(LOG_MEDIAN, LOG_DEVIATION, SENTENCES))
     return np.sort(np.clip(drawn.round(), 2, LONGEST)).astype(np.int32)
 
 
 def chosen(made: Any, count: int, batches: int) -> list[Batch]:
-    """So many batches of so many neighbours in length, evenly spaced, padded to an evaluation shape."""
+    """Return evenly spaced batches of sentences with similar lengths, padded to an evaluation shape."""
     every, found = lengths(), []
     starts = range(0, SENTENCES - count + 1, count)
     for number in range(batches):
@@ -110,7 +110,7 @@ def chosen(made: Any, count: int, batches: int) -> list[Batch]:
 
 
 def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
-    """Figures of a decoder, and the tokens that it said; the first batch is decoded once more, before the clock."""
+    """Return figures of a decoder and its tokens. The first batch is decoded once before the measurement."""
     import torch
 
     with torch.inference_mode():
@@ -129,7 +129,7 @@ def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, lis
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """In PyTorch's environment: of one workload with its cache, and of the Transformer without."""
+    """Measure one workload with its cache in PyTorch's environment, and the Transformer without a cache as well."""
     kind = KINDS[args.worker]
     made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
     made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE

@@ -19,7 +19,7 @@ from workloads.gnmt.workload import GNMT
 
 
 def products(layers: Any, batch: int, length: int) -> list[Case]:
-    """The matrix products of a forward pass; attention's scores and contexts, which are no products of weights, left out."""
+    """Return the matrix products of a forward pass, without attention's scores and contexts, which involve no weights."""
     sizes = network.shapes(layers)
     matrices = [(name, shape) for name, shape in sizes.items() if len(shape) == 2 and not name.startswith("embedding")]
     return [(batch * length, shape[1], shape[0]) for _, shape in matrices]

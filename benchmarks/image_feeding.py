@@ -25,7 +25,7 @@ TARGET = 0.95
 
 
 def prepared(workload: str, scratch: Path) -> Path:
-    """Made-up images of a workload, prepared; the folder."""
+    """Generate and prepare images for a workload, and return the folder."""
     source, name = scratch / "images", "coco2017" if workload == "ssd" else "imagenet"
     if workload == "ssd":
         photos.write_coco(source, IMAGES, QUALITY)
@@ -36,7 +36,7 @@ def prepared(workload: str, scratch: Path) -> Path:
 
 
 def measure(args: argparse.Namespace, framework: str, precision: str, data: Path) -> dict[str, object]:
-    """Rates of all rounds and their median share; the two processes of a round change places."""
+    """Return the rates of all rounds and their median share. The two processes swap their order in each round."""
 
     def run(name: str) -> dict[str, float]:
         return image_step.run(args, framework, precision, "suite", str(data) if name == "fed" else "")
@@ -45,7 +45,7 @@ def measure(args: argparse.Namespace, framework: str, precision: str, data: Path
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
-    """Medians, and whether the target is met; where the pipeline alone is slower than training, there is none."""
+    """Return medians and whether the target is met: None if the pipeline alone is slower than training."""
     rates = [[one["images_per_second"] for one in rounds] for rounds in (synthetic, fed)]
     pipeline = statistics.median(one["pipeline_images_per_second"] for one in fed)
     share = statistics.median(one / other for other, one in zip(*rates, strict=True))

@@ -47,7 +47,7 @@ TARGETS = {
 
 
 def pipeline(decode: str, folder: str, seconds: float) -> None:
-    """Rounds of this pipeline, one per word on stdin: a process of its own."""
+    """Run the input pipeline as a contender: one round per line on stdin."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = Settings(
         workload="resnet50", batch_size_global=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
@@ -59,7 +59,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: int) -> dict[str, list[str]]:
-    """Name to command of every contender."""
+    """Map the name of every contender to its command."""
     listing, bare = folder / "files.txt", ("-m", "benchmarks.bare.image_loader")
     mine = [sys.executable, "-m", "benchmarks.image_pipeline", "--pipeline"]
     found = {decode: [*mine, decode, str(prepared), str(seconds)] for decode in DECODES}
@@ -71,7 +71,7 @@ def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: i
 
 
 def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> Rates:
-    """Rates of contenders on some cores, in alternating rounds: on two cores, not all of them."""
+    """Return the rates of contenders on these cores in alternating rounds. On two cores, `eighth` is left out."""
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
         del chosen["eighth"]
@@ -79,7 +79,7 @@ def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namesp
 
 
 def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
-    """Ratios of medians; on one core and, where they were measured, on two."""
+    """Return ratios of medians on one core and, if measured, on two cores."""
     ratios = {f"{name}_to_turbo": one[name] / one["turbo"] for name in DECODES}
     ratios["limit_eighth_to_turbo"] = one["eighth"] / one["turbo"]
     for where, found in (("", one), ("_on_two_cores", two)):
@@ -93,7 +93,7 @@ def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
 
 
 def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
-    """All figures with their targets."""
+    """Return all figures with their targets."""
     one, two = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}

@@ -36,7 +36,7 @@ STOCK = {
 
 
 def models(workload: str, framework: str) -> dict[str, str]:
-    """Name to description of what a framework measures; `suite` first, `bare` second."""
+    """Map the name of each measured model of a framework to its description: `suite` first, `bare` second."""
     kind, _, model = workload.partition(":")
     if kind == "zoo":
         same = {"stock": "the framework's own network in the suite's trainer"}
@@ -49,7 +49,7 @@ def models(workload: str, framework: str) -> dict[str, str]:
 
 
 def run(args: argparse.Namespace, framework: str, precision: str, model: str, data: str = "") -> dict[str, float]:
-    """One process in the framework's environment; its JSON. `data`: prepared ones, of our trainers."""
+    """Run one model in the framework's environment and return its JSON. `data`: prepared data for the suite's trainer."""
     kind, _, zoo_model = args.workload.rpartition(":")
     given = {name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")}
     if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, framework: str, precision: str, model: str, da
 
 
 def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[str, object]:
-    """Rates of every round, medians, and the suite's shares."""
+    """Return the rates of every round, medians, and the suite's shares."""
     described = models(args.workload, framework)
     found = in_turns(
         list(described), args.rounds, lambda name: run(args, framework, precision, name), "images_per_second",
@@ -99,13 +99,13 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 
 
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
-    """Of a model, as its own process or the bare loop's counted them."""
+    """Return the forward GFLOPs of a model, counted by its process or by the bare loop."""
     own = found[name][0]
     return own["gigaflops_per_image"] if "gigaflops_per_image" in own else found["bare"][0]["gigaflops_per_image"]
 
 
 def options(doc: str | None) -> argparse.Namespace:
-    """What this benchmark and image_feeding.py can be told; 0 for the workload's own batch and the reference's pixels."""
+    """Parse the options of this benchmark and of image_feeding. 0: the default batch, the reference's image size."""
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
@@ -117,7 +117,7 @@ def options(doc: str | None) -> argparse.Namespace:
 
 
 def show_all(benchmark: str, args: argparse.Namespace, measured: Callable[[str, str], object], **known: object) -> None:
-    """Print what is `measured` in every framework and precision that was asked for."""
+    """Print the results of `measured` for every requested framework and precision."""
     results = {
         precision: {
             framework: measured(framework, precision)

@@ -45,7 +45,7 @@ def full_size(
     workload: str, framework: str, precision: str, batch: int, cores: int,
     data: str = "", implementation: str = "suite", pixels: int = 0,
 ) -> Workload:  # fmt: skip
-    """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
+    """Return a workload of the reference's size on one CPU device, with the counts of prepared or published data."""
     name, _, model = workload.partition(":")
     kind, chosen, dataset, images, sizes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
@@ -65,7 +65,7 @@ def full_size(
 
 
 class Watched:
-    """Batches, and the seconds that were spent on waiting for them."""
+    """Iterator over batches that adds up the seconds spent waiting for them."""
 
     def __init__(self, batches: Iterator[list[Batch]]) -> None:
         self.batches, self.seconds = batches, 0.0
@@ -82,7 +82,7 @@ class Watched:
 
 
 def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> float:
-    """Images per second that the pipeline makes while nothing else runs."""
+    """Return the images per second of the input pipeline while nothing else runs."""
     data = workload.open_data(worker, 2)
     skipped = max(4, PIPELINE_IMAGES // 10 // batch)
     steps = -(-PIPELINE_IMAGES // batch)

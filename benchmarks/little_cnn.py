@@ -25,7 +25,7 @@ from workloads.zoo.settings import TARGETS_TOP1
 
 
 def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict[str, object]:
-    """One run."""
+    """Train once and return the figures of the run."""
     words = ["workload=zoo", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={arguments.cores}"]
     words += ["gpus=1", "seed=1"]
     words += ["profile=demo"] if arguments.dataset == "cifar-demo" else [f"workload.dataset={arguments.dataset}"]

@@ -34,7 +34,7 @@ OTHERS = {
 
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
-    """One process of a model; its JSON."""
+    """Run one model in a process and return its JSON."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
         words = ["benchmarks.maskrcnn_suite", *(f"--{name}={getattr(args, name)}" for name in names)]
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
 
 
 def anchor_seconds(inputs: str) -> float:
-    """Of labelling and sampling the anchors of the image, on one core; the best of five."""
+    """Return the seconds of labelling and sampling the anchors of the image on one core; the best of five."""
     box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
     seconds = []
     for _ in range(5):
@@ -57,7 +57,7 @@ def anchor_seconds(inputs: str) -> float:
 
 
 def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, object]:
-    """Every round's figures, medians, shares."""
+    """Return figures of every round, medians and shares."""
     found = in_turns(["suite", other], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds")
     shares = {
         f"suite_to_{other}_by_{kind}": median_ratio(found[other], found["suite"], kind)

@@ -39,14 +39,14 @@ USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
 
 def last_block(framework: str, cores: int, output: Path, *extra: str) -> dict[str, float]:
-    """The last line of a run's `metrics.jsonl`."""
+    """Return the last line of a run's `metrics.jsonl`."""
     words = ["workload=ncf", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={cores}", "seed=1"]
     run_suite([*words, f"batch=global:{BATCH}", *extra], output)
     return blocks(output)[-1]
 
 
 def make_ratings(path: Path) -> None:
-    """A ratings file with ML-1M's users and items."""
+    """Write a ratings file with ML-1M's numbers of users and items."""
     generator = np.random.default_rng(1)
     with open(path, "w", encoding="ascii") as out:
         for user in range(USERS):
@@ -55,19 +55,19 @@ def make_ratings(path: Path) -> None:
 
 
 def training_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Samples per second of the roof."""
+    """Return the training samples per second at the roof."""
     operations = 3 * FORWARD_OPERATIONS * BATCH
     bytes_moved = ADAM_PASSES * 4 * PARAMETERS + EMBEDDING_PASSES * ROW_BYTES * BATCH
     return BATCH / (operations / (gemm_gflops * 1e9) + bytes_moved / (copy_gigabytes * 1e9))
 
 
 def evaluation_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Scored pairs per second of the roof: the forward pass and one gather of the rows."""
+    """Return the scored pairs per second at the roof: the forward pass and one gather of the rows."""
     return 1 / (FORWARD_OPERATIONS / (gemm_gflops * 1e9) + 2 * ROW_BYTES / (copy_gigabytes * 1e9))
 
 
 def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> dict[str, object]:
-    """All frameworks on some cores, interleaved; medians."""
+    """Return medians for all frameworks on this number of cores, measured in alternating order."""
     found: dict[str, dict[str, list[float]]] = {
         name: {"gemm": [], "copy": [], "train": [], "pairs": []} for name in frameworks
     }
@@ -93,7 +93,7 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
 
 
 def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dict[str, float]:
-    """Medians and shares of the roofs."""
+    """Return medians and fractions of the roofs."""
     gemm, train, pairs = (statistics.median(row[key]) for key in ("gemm", "train", "pairs"))
     return {
         "own_gemm_gflops": round(gemm, 1),

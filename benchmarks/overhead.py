@@ -30,7 +30,7 @@ BARE_BATCHES = 8
 
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
-    """Samples per second of the suite (training alone, the first block left out where there are several), and the run."""
+    """Return the suite's training samples per second, without the first of several blocks, and the run."""
     words = [
         "workload=ncf",
         f"framework={framework}",
@@ -49,7 +49,7 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 
 def dump_data(run: RunSpec, path: Path) -> None:
-    """What the bare loop trains on: under profile=synthetic the suite's own batches, else the positives, to draw from."""
+    """Write the bare loop's data: batches of the suite for profile=synthetic, else the positives to sample from."""
     workload = registry.load_workload("ncf")(run.settings, run.facts)
     if run.settings.profile == "demo":
         positives = {
@@ -66,7 +66,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
 
 
 def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
-    """Samples per second of the bare loop."""
+    """Return the samples per second of the bare loop."""
     settings = run.settings
     options = {
         **{name: run.facts.sizes[name] for name in ("users", "items")},
@@ -81,7 +81,7 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
 
 
 def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path) -> dict[str, object]:
-    """Interleaved A/B of one framework."""
+    """Measure the suite and the bare loop of one framework in turn."""
     suite, bare = [], []
     batches = scratch / f"{framework}.npz"
     for number in range(rounds):

@@ -21,7 +21,7 @@ CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
 
 
 def write_images(root: Path, counts: dict[str, int]) -> None:
-    """The photographs, and links to them in ImageNet's layout."""
+    """Write the photographs, and links to them in ImageNet's layout."""
     originals = root / "photographs"
     originals.mkdir()
     for number in range(PHOTOGRAPHS):
@@ -35,7 +35,7 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
 
 
 def prepare(source: Path, destination: Path) -> dict[str, object]:
-    """Seconds, memory and lines of `suite data prepare imagenet`."""
+    """Return seconds, memory and output lines of `suite data prepare imagenet`."""
     start = time.perf_counter()
     said = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination)
     return {

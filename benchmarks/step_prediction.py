@@ -36,7 +36,7 @@ LIMIT = 0.15
 
 @dataclass(frozen=True)
 class Demo:
-    """How a demo is run: samples a device, in the fit and in the prediction, and steps."""
+    """Settings of a demo: samples per device for the fit and for the prediction, and steps."""
 
     batches: tuple[int, int]
     between: int
@@ -47,19 +47,19 @@ DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 600), "resnet50": Demo((8, 32), 16, 
 
 
 class Runs:
-    """Runs of the suite, each in a folder of its own."""
+    """Runs of the suite, each in a separate folder."""
 
     def __init__(self, folder: Path, framework: str, several: Sequence[str], beside: bool) -> None:
         self.folder, self.framework, self.several, self.count = folder, framework, several, 0
         self.beside = beside
 
     def record(self, devices: int, *words: str) -> RunRecord:
-        """What the log of one run says."""
+        """Run once and return the parsed log."""
         (found,) = self.records(devices, [()], *words)
         return found
 
     def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
-        """What the logs of runs say that go side by side, each started with a prefix of its own."""
+        """Run several commands at once, each with its prefix, and return the parsed logs."""
         first, self.count = self.count, self.count + len(prefixes)
         outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
         typed = [f"framework={self.framework}", "device=cpu", "seed=1", f"gpus={devices}", *words]
@@ -69,7 +69,7 @@ class Runs:
         return [read(next(output.glob("*/run_0/result_0.txt"))) for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
-        """Seconds of a step with `batch` samples a device, without warm-up and evaluation."""
+        """Return the seconds of a step with `batch` samples per device, without warm-up and evaluation."""
         words = (f"workload={workload}", "profile=demo", f"batch=per_device:{batch}", "timing.warmup_steps=10")
         cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
         prefixes: list[tuple[str, ...]] = [("taskset", "-c", str(core)) for core in cores] or [()]
@@ -77,7 +77,7 @@ class Runs:
         return max(_step_seconds(record, batch * devices) for record in records), records[0]
 
     def link(self) -> LinkFit:
-        """Of all-reduces up to 16 MiB."""
+        """Fit the link to all-reduces up to 16 MiB."""
         sums = self.record(
             DEVICES, "workload=allreduce", "profile=synthetic", "timing=steps", f"batch=global:{16 << 20}"
         )
@@ -94,7 +94,7 @@ def _step_seconds(record: RunRecord, batch_global: int) -> float:
 
 
 def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[float, float]:
-    """Seconds of a step on two devices, predicted and measured."""
+    """Return predicted and measured seconds of a step on two devices."""
     demo = DEMOS[workload]
     cost = fit_step([(batch, runs.step(workload, 1, batch)[0]) for batch in demo.batches])
     seconds, record = runs.step(workload, DEVICES, demo.between)

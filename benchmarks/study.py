@@ -23,7 +23,7 @@ from suite.results.views.study import studies, study_section
 
 
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
-    """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
+    """Map each job folder to two shares: its cores used by unrelated processes, and its requested CPU time received."""
     found = {}
     for one in runs:
         if one.condition is not None:
@@ -35,7 +35,7 @@ def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
 
 
 def draw(runs: Path, folder: Path, name: str) -> list[str]:
-    """The study's figures as SVG files in `folder`; their names."""
+    """Write the study's figures as SVG files to `folder` and return their names."""
     with tempfile.TemporaryDirectory() as scratch:
         figures, page = Path(scratch) / "figures", Path(scratch) / "page.html"
         suite_command("report", runs, "--html", page, "--figures", figures)

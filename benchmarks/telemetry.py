@@ -25,7 +25,7 @@ TARGET_CORE_SHARE = 0.005
 
 
 def sampled(seconds: float) -> tuple[int, float]:
-    """(samples, CPU seconds of the sampling thread)."""
+    """Return the number of samples and the CPU seconds of the sampling thread."""
     with tempfile.TemporaryDirectory() as folder:
         telemetry = TelemetryRecorder(
             Path(folder) / "telemetry.jsonl", Path(folder) / "result_0.txt", bool(devices.gpus())
@@ -37,7 +37,7 @@ def sampled(seconds: float) -> tuple[int, float]:
 
 
 def bare(seconds: float) -> tuple[int, float]:
-    """The same of a thread that does nothing."""
+    """Return the same for a thread that only reads the time."""
     found = [0.0]
     count = int(seconds / INTERVAL_SECONDS)
 
@@ -53,7 +53,7 @@ def bare(seconds: float) -> tuple[int, float]:
 
 
 def measure(seconds: float, processes: int) -> dict[str, object]:
-    """All figures."""
+    """Return all figures."""
     children = [subprocess.Popen(["sleep", str(3 * seconds + 60)]) for _ in range(processes)]
     try:
         samples, cpu_seconds = sampled(seconds)

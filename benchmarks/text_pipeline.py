@@ -42,7 +42,7 @@ BATCHES = 3_000
 
 
 def write_source(folder: Path, pairs: int) -> None:
-    """Processed files; frequent subwords are short, as those of a real vocabulary."""
+    """Write processed files in which frequent subwords are short, as in a real vocabulary."""
     words = np.array(
         [f"{'abcdefgh'[number % 8] * (2 + number.bit_length() // 4)}{number}" for number in range(SUBWORDS)]
     )
@@ -61,7 +61,7 @@ def write_source(folder: Path, pairs: int) -> None:
 
 
 def prepare(source: Path, destination: Path) -> dict[str, float]:
-    """Prepare in a process of its own."""
+    """Prepare the data in a separate process."""
     words = ["data", "prepare", "wmt16-en-de", "--from", str(source), "--to", str(destination)]
     start, most = time.perf_counter(), 0
     cpu_seconds: dict[int, float] = {}
@@ -78,7 +78,7 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
 
 
 def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
-    """Bytes of a process and its descendants (pages that they share count for each); notes their CPU seconds so far."""
+    """Return bytes of a process and its descendants, counting shared pages repeatedly, and record their CPU seconds."""
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in (parent, *parent.children(recursive=True)):
@@ -90,7 +90,7 @@ def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Open, plan an epoch, make batches."""
+    """Open the data, plan an epoch, and make batches."""
     start = time.perf_counter()
     found = facts.read_facts(folder)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)

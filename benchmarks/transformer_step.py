@@ -18,7 +18,7 @@ from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 
 
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
-    """The matrix products of a forward pass, the classifier's by the embedding's table; attention's own left out."""
+    """Return the matrix products of a forward pass, with the tied classifier and without the products inside attention."""
     return [(batch * length, shape[1], shape[0]) for shape in network.shapes(sizes).values() if len(shape) == 2]
 
 

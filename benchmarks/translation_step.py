@@ -55,7 +55,7 @@ class Kind:
     """Framework to the models beside the suite's: what benchmarks/bare/NAME_FRAMEWORK.py knows."""
 
     def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
-        """Of one CPU device, with a bucket that is `args.length` long."""
+        """Return the workload on one CPU device, with one bucket of length `args.length`."""
         profile, chosen, words = self.sizes[args.size]
         values = self.workload.named_sets()[chosen].plain
         model = self.workload.defaults(profile, "v0.7", {}).model
@@ -70,7 +70,7 @@ class Kind:
 
 
 def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
-    """The same random words again and again."""
+    """Yield the same random words repeatedly."""
     (specs,) = made.shapes()
     batch = made.dummy_batch(specs)
     generator = np.random.default_rng(1)
@@ -81,7 +81,7 @@ def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
 
 
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """All three of each, through the library that linear layers take here."""
+    """Return a function that computes all three products of each layer with the selected linear backend."""
     import torch
 
     from workloads.frameworks.pytorch.linear import linear
@@ -102,7 +102,7 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
 
 
 def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
-    """Seconds and CPU seconds of a step."""
+    """Return seconds and CPU seconds of a step."""
     trainer, items = trainer_of(made, warm_up=False), batches(made)
     seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
@@ -110,7 +110,7 @@ def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[flo
 
 
 def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str) -> Figures:
-    """In the framework's environment: a step of the suite's, and the products."""
+    """Measure a step of the suite and the matrix products, in the framework's environment."""
     made: Any = kind.made(framework, precision, args)
     step, step_cpu = suite_step(made, args)
     cases = kind.products(made.network, args.batch, args.length)
@@ -128,7 +128,7 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
 
 
 def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str) -> Figures:
-    """One model's figures, in a process of its own."""
+    """Return the figures of one model, measured in a separate process."""
     if model == SUITE:
         words = [f"benchmarks.{kind.workload.name}_step", "--worker", framework, "--precisions", precision]
         for part in ("size", "linear", *SIZES):
@@ -141,7 +141,7 @@ def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, mo
 
 
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
-    """Of every model the median of each figure; the suite's ratios to the others are medians of ratios within a round."""
+    """Return each model's median figures. Ratios of the suite to another model are medians of ratios within a round."""
     found = {
         model: {name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]}
         for model, of_model in rounds.items()
@@ -153,7 +153,7 @@ def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
 
 
 def options(kind: Kind, description: str, batch: int, length: int) -> argparse.Namespace:
-    """What can be told."""
+    """Parse the command line."""
     parser = parser_with(description, frameworks=FRAMEWORKS, batch=batch, length=length, cores=2, rounds=3, steps=2)
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (PyTorch alone has bf16)")

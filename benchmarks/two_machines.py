@@ -41,7 +41,7 @@ Figures = dict[str, float]
 
 
 def bits_per_second(rate: str) -> float:
-    """`200mbit` as a number. Raises ValueError."""
+    """Convert a rate such as `200mbit` to a number. Raise ValueError if it is invalid."""
     unit = next((unit for unit in UNITS if rate.endswith(unit)), "")
     if not unit or not rate.removesuffix(unit).isdecimal():
         raise ValueError(f"--rate {rate}: a whole number and one of {', '.join(UNITS)}, such as 200mbit")
@@ -49,12 +49,12 @@ def bits_per_second(rate: str) -> float:
 
 
 def ideal_seconds(gradient_bytes: int, rate: float) -> float:
-    """What each of NODES machines has to send in an all-reduce, over its rate in bits per second."""
+    """Return the bytes that each of NODES machines sends in an all-reduce, over its rate in bits per second."""
     return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
 
 
 def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, workload: str, output: Path) -> Path:
-    """One run, whose command is typed on `machine`; its folder."""
+    """Start one run on `machine` and return its folder."""
     words = [
         f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}",
         "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1",
@@ -68,14 +68,14 @@ def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, w
 
 
 def figures(folder: Path) -> Figures:
-    """Median step in milliseconds, and what others took of the cores."""
+    """Return the median step in milliseconds, and the share of the cores used by unrelated processes."""
     record = read(folder / "result_0.txt")
     others = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
     return {"step_ms": record.step_times["median_ms"], "others_share": others}
 
 
 def gradient_bytes(folder: Path) -> int:
-    """Of all parameters, in fp32."""
+    """Return the bytes of all gradients in fp32."""
     spec = read_run(folder / "run.json")
     workload = registry.load_workload(spec.settings.workload)(spec.settings, spec.facts)
     return sum(weights.size * 4 for _, weights in workload.initial_weights(1))
@@ -84,7 +84,7 @@ def gradient_bytes(folder: Path) -> int:
 def measured(
     workload: str, arguments: argparse.Namespace, places: Mapping[str, tuple[Machine, list[str]]]
 ) -> dict[str, object]:
-    """All contenders of a workload, in turn."""
+    """Measure all contenders of a workload in turn."""
     found: dict[str, list[Figures]] = {name: [] for name in places}
     size = 0
     for number in range(arguments.rounds):

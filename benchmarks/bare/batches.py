@@ -9,7 +9,7 @@ import numpy as np
 
 
 def stream(path):
-    """Batches without end."""
+    """Yield batches without end."""
     arrays = dict(np.load(path))
     size = int(arrays.get("batch_size", 0))
     while size:

@@ -43,7 +43,7 @@ transform = v2.Compose([*steps, v2.PILToTensor()] if kind == "pillow" else steps
 
 
 def match(boxes, labels):
-    """Offsets (P, 4) and labels (P,) of boxes (n, 4) in shares."""
+    """Return offsets (P, 4) and labels (P,) of boxes (n, 4) in fractions of the image."""
     overlap = box_iou(boxes, corners)
     best, found = overlap.max(0)
     positive = best > 0.5

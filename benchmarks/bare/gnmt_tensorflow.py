@@ -27,7 +27,7 @@ class Bare:
         return self.variables[-1]
 
     def lstm(self, name, x, backwards=False):
-        """(L, B, inputs) to (L, B, hidden)."""
+        """Map (L, B, inputs) to (L, B, hidden)."""
         if name not in self.made:
             self.made[name] = (self.keras_weights if self.keras else self.plain_weights)(x)
         if self.keras:

@@ -144,7 +144,7 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Regions (512, 4) with labels and deltas, how many of them are positive (they come first), and their objects."""
+    """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
     box = np.concatenate([proposed, objects])
     low, high = np.maximum(box[:, None, :2], objects[:, :2]), np.minimum(box[:, None, 2:], objects[:, 2:])
     shared = np.maximum(high - low + 1, 0).prod(2)

@@ -19,7 +19,7 @@ Case = tuple[int, int, int]
 
 
 def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
-    """All three of each layer by tf.matmul, waited for."""
+    """Return a function that computes all three products of each layer with tf.matmul and waits for them."""
     import tensorflow as tf
 
     pairs = []
@@ -35,7 +35,7 @@ def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
 
 
 def mxnet_products(cases: Sequence[Case]) -> Callable[[], None]:
-    """The same by FullyConnected(a, b) = a · bᵀ, which goes through oneDNN; mx.nd.dot does not and is half as fast."""
+    """Return the same with FullyConnected(a, b) = a · bᵀ, which uses oneDNN. mx.nd.dot does not, and is half as fast."""
     import mxnet as mx
 
     pairs = []

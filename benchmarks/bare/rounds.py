@@ -9,7 +9,7 @@ WARM_UP_SECONDS = 0.4
 
 
 def answer(counts, skipped, seconds, warm_up=WARM_UP_SECONDS, other=None):
-    """`counts` yields how many items are done; `other`: a process that goes on beside, whose rates are added."""
+    """Answer rounds. `counts` yields numbers of completed items; the rates of the concurrent process `other` are added."""
     for _ in range(skipped):
         next(counts)
     print("ready", flush=True)

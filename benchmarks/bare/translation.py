@@ -24,7 +24,7 @@ BATCH, LENGTH, CORES, STEPS = map(int, numbers)
 
 
 def pytorch(make, sizes):
-    """The model is a module: (source, target) to logits."""
+    """Train a module that maps (source, target) to logits."""
     import torch
     from torch.nn import functional
 
@@ -51,7 +51,7 @@ def pytorch(make, sizes):
 
 
 def tensorflow(make, sizes, beta2, epsilon, clip=None):
-    """The model has `loss(source, target, label)`, whose first call makes its `variables`. `bare_xla` is compiled by XLA."""
+    """Train a model whose first call of `loss(source, target, label)` creates its `variables`. XLA compiles `bare_xla`."""
     import tensorflow as tf
 
     assert PRECISION == "fp32", PRECISION
@@ -79,7 +79,7 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
 
 
 def mxnet(make, sizes, clip=None, **of_adam):
-    """The model is an initialized block: (source, target, label) and what `make` gives beside it, to the loss."""
+    """Train an initialized block that maps (source, target, label), and further arrays from `make`, to the loss."""
     import mxnet as mx
 
     assert PRECISION == "fp32", PRECISION

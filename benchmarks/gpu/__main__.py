@@ -58,7 +58,7 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
 
 
 def asked(environment: Environment, module: str, *words: str) -> dict[str, Any]:
-    """What a module prints as its last line, in PyTorch's environment."""
+    """Run a module in PyTorch's environment and return the JSON in its last line."""
     return _json(environment.command("-m", module, *words))
 
 
@@ -84,7 +84,7 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
 
 
 def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
-    """A run of the suite, by its log."""
+    """Run the suite and return figures from the run's log."""
     values = (word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1])))
     folder = out / "logs" / "-".join(values)
     where = [f"output={folder}", "device=cuda", f"environment={environment.name}", "resume=true"]
@@ -113,7 +113,7 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
 def result(
     stage: str, workload: str, precision: str, gpus: int, out: Path, environment: Environment, done: Results
 ) -> dict[str, Any]:
-    """Of one case."""
+    """Run one case and return its result."""
     if stage == "right":
         return asked(environment, "benchmarks.gpu.right", workload)
     if stage == "learns":
@@ -129,7 +129,7 @@ def result(
 
 @functools.cache
 def published(workload: str) -> str:
-    """Samples/s of a GPU in the published entries on eight: median, for A100 and H100."""
+    """Return the median samples/s per GPU of published entries on eight GPUs, for A100 and H100."""
     rows = table(published=True)
     rows = rows[(rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()]
     cards = {card: rows[rows["device_name"].str.contains(card)] for card in ("A100", "H100")}
@@ -138,7 +138,7 @@ def published(workload: str) -> str:
 
 
 def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) -> Iterator[str]:
-    """The page, line by line: a table for each stage."""
+    """Yield the lines of the report, with one table per stage."""
     gpus = ", ".join(dict.fromkeys(gpu["name"] for gpu in hardware["gpus"])) or "no GPU"
     yield f"# First run on {len(hardware['gpus'])} × {gpus}"
     heads = {
@@ -160,7 +160,7 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
 
 
 def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Of one case; of one that failed its error, and what it had found until then."""
+    """Yield the rows of one case. A failed case has its error, and any results before the error."""
     if "error" in one:
         yield case, one["error"].splitlines()[-1]
     elif stage == "learns":
@@ -189,7 +189,7 @@ def _line(cells: Iterable[Any]) -> str:
 
 
 def main() -> int:
-    """Do what was asked, case by case."""
+    """Run the requested stages case by case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all")
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu")
@@ -233,7 +233,7 @@ def main() -> int:
 
 
 def is_done(one: Mapping[str, Any] | None) -> bool:
-    """Whether a case has all its answers: none with an error, and of a run that it succeeded. Others are tried again."""
+    """Check whether a case has all results without an error. Otherwise the case is tried again."""
     if one is None:
         return False
     parts = [one, *(part for part in one.values() if isinstance(part, dict))]
@@ -241,7 +241,7 @@ def is_done(one: Mapping[str, Any] | None) -> bool:
 
 
 def as_expected(one: Mapping[str, Any]) -> bool:
-    """Whether a case is done and, where that is asked, no part of it is too far from the CPU's numbers."""
+    """Check whether a case is complete and every comparison with the CPU is within its tolerance."""
     parts = [one, *(part for part in one.values() if isinstance(part, dict))]
     return is_done(one) and all(part.get("as_expected", True) for part in parts)
 

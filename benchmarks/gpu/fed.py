@@ -32,7 +32,7 @@ IMAGES, QUALITY = 256, 94
 
 
 def write_positives(folder: Path, facts: Facts) -> None:
-    """Arrays of a prepared MovieLens data set with the counts of `facts`."""
+    """Write the arrays of a prepared MovieLens data set with the counts of `facts`."""
     random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
     np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))
     np.save(folder / "train_item.npy", random.integers(0, items, facts.train_samples, np.int32))
@@ -40,7 +40,7 @@ def write_positives(folder: Path, facts: Facts) -> None:
 
 
 def on_real_input(run: RunSpec, folder: Path) -> Any:
-    """The workload of a run on synthetic batches, with data in `folder` in their place."""
+    """Return the workload of a run with synthetic batches, reading generated data in `folder` instead."""
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
         write_positives(folder, run.facts)
@@ -53,7 +53,7 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
 
 
 def measured(run: RunSpec, folder: Path) -> dict[str, float]:
-    """Samples per second, and seconds of an evaluation."""
+    """Return samples per second, and for NCF the seconds of an evaluation."""
     workload = on_real_input(run, folder)
     with ready(run, workload) as (trainer, data, items):
 

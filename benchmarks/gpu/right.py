@@ -25,7 +25,7 @@ MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
 
 
 def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
-    """Losses of the steps, `outputs` of the first evaluation batches before them, and what waited within a step."""
+    """Return the losses of all steps, `outputs` of two evaluation batches before them, and the first wait in a step."""
     trainer: Any = made.trainer(device, precision)
     outputs = {
         f"{number}/{name}": np.array(value)
@@ -40,7 +40,7 @@ def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
 
 
 def _waits(trainer: Any, made: Case) -> str:
-    """The first thing within a step that waits for the device; empty: nothing does."""
+    """Return the first operation in a step that waits for the device, or an empty string."""
     import torch
 
     torch.cuda.set_sync_debug_mode("error")
@@ -54,7 +54,7 @@ def _waits(trainer: Any, made: Case) -> str:
 
 
 def compared(name: str, device: str) -> dict[str, Any]:
-    """Precision to how far the device is from the CPU in fp32, whether all is finite, and `as_expected`."""
+    """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within its tolerance."""
     made = case(name)
     plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
     for precision in (one for one in PRECISIONS if one in made.workload.precisions["pytorch"]):
@@ -74,7 +74,7 @@ def compared(name: str, device: str) -> dict[str, Any]:
 
 
 def kernels() -> dict[str, Any]:
-    """Whether the kernels of Triton run and agree, and the dropout hash bit for bit with the host's."""
+    """Check that the Triton kernels run and agree with PyTorch, and that the dropout hash equals the host's bit for bit."""
     import torch
 
     from workloads.common import dropout as host
@@ -92,7 +92,7 @@ def kernels() -> dict[str, Any]:
 
 
 def samples() -> bool:
-    """Whether NCF's samples that the device draws are the host's, bit for bit."""
+    """Check whether NCF's samples drawn on the device equal the host's bit for bit."""
     import torch
 
     from workloads.ncf.samples.pytorch import Sampler
@@ -109,7 +109,7 @@ def samples() -> bool:
 
 
 def norm() -> bool:
-    """Whether batch norm, sum and ReLU in the same kernels, and their gradients, are PyTorch's up to rounding."""
+    """Check whether fused batch norm, sum and ReLU, and their gradients, equal PyTorch's up to rounding."""
     import torch
     import torch.nn.functional as F
 
@@ -132,7 +132,7 @@ def norm() -> bool:
 
 
 def main() -> None:
-    """Print what was found."""
+    """Print the comparison as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workload", choices=(*CASES, "kernels"))
     parser.add_argument("--device", default="cuda:0")

@@ -30,7 +30,7 @@ AHEAD, STEPS, SHOWN = 3, 10, 12
 
 
 def step(run: RunSpec) -> dict[str, Any]:
-    """Of a run's training step."""
+    """Measure the training step of a run and compute its bounds."""
     from torch.utils.flop_counter import FlopCounterMode
 
     from benchmarks.gpu.traffic import Traffic

@@ -19,7 +19,7 @@ LEVELS = 4
 
 @register_flop_formula(torch.ops.aten._cudnn_rnn)
 def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
-    """2 for each weight at each position of each sentence; shapes as the counter gives them."""
+    """Return two operations for each weight at each position of each sentence."""
     return 2 * x[0] * x[1] * sum(one[0] * one[1] for one in weights if len(one) == 2)
 
 
@@ -29,7 +29,7 @@ def _of_rnn_backward(x: Any, weights: Any, *_: Any, **__: Any) -> int:
 
 
 class Traffic(TorchDispatchMode):
-    """Bytes that operators read and write, by name; kernels of Triton among them."""
+    """Counter of the bytes that operators and Triton kernels read and write, by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Traffic(TorchDispatchMode):
         return found
 
     def launched(self, name: str, args: Any) -> None:
-        """By a kernel of Triton, which reads or writes each of its arrays once; one that stands twice for nothing else too."""
+        """Count a Triton kernel, which reads or writes each array once. An array that is passed twice counts once."""
         arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
         sizes = _sizes(list(arrays.values()))
         if name == "pool":  # a map, and of what all levels pool its own regions
@@ -56,7 +56,7 @@ class Traffic(TorchDispatchMode):
         self.bytes[f"Triton: {name}"] += sum(sizes)
 
     def with_triton(self) -> Any:
-        """While it holds, Triton's kernels are counted."""
+        """Return a context in which launches of Triton kernels are counted."""
         from unittest import mock
 
         from triton.runtime.jit import JITFunction
@@ -71,6 +71,6 @@ class Traffic(TorchDispatchMode):
 
 
 def _sizes(values: Any) -> list[int]:
-    """Bytes of the tensors on the device; what is expanded has those of its storage."""
+    """Return the bytes of the tensors on the device. An expanded tensor counts the bytes of its storage."""
     tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
     return [min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors]

@@ -26,7 +26,7 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x8
 
 
 def main() -> int:
-    """Download and build."""
+    """Download and build the wheels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default="3.12", help="of the other machine")
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu" / "wheels")

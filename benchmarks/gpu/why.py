@@ -47,7 +47,7 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
 
 
 def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Name of a change to what measures with it."""
+    """Map the name of each change to a function that measures it."""
 
     def with_settings(**changes: Any) -> Callable[[], dict[str, Any]]:
         return lambda: step_ms(dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes)))
@@ -70,7 +70,7 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def main() -> None:
-    """Print what was found, after each variant all until then: the next one may be what never ends."""
+    """Print all results after each variant, because the next variant may never end."""
     for _, run in typed(__doc__):
         found: dict[str, Any] = {}
         for name, measure in variants(run).items():
