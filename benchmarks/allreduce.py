@@ -1,12 +1,14 @@
-"""All-reduces of the suite against a plain gloo program: bandwidth at one size, two processes with a core each.
+"""Compares the bandwidth of the suite's all-reduce with a plain gloo program, on two processes with one core each.
 
     python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
-Both run in turn; printed as JSON with the median time of each and the ratio of bandwidths. The plain program stands in
-benchmarks/bare/allreduce_gloo.py. The suite's run goes through all smaller sizes too, which are not looked at here.
+The two programs run in turn. The output is JSON with the median time of each program and the ratio of their
+bandwidths at one size. The plain program is benchmarks/bare/allreduce_gloo.py. The suite's run also measures all
+smaller sizes, which this benchmark ignores.
 
-Processes of both have sessions of their own, as the suite starts them: where others use the machine too, Linux shares its cores
-out by session (autogroup), and two processes that wait for each other are several times slower so than in one session.
+Every process of both programs has a separate session, as in the suite. On a busy machine, Linux divides the cores
+between sessions (autogroup), and two processes that wait for each other are then several times slower
+than in a shared session.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""How training bears another busy process: demo steps on all cores of an idle machine, and beside a process that never waits.
+"""Measures how much another busy process slows training: demo steps on an idle machine, and next to a spinning process.
 
     python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
         [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
 
-A policy says how threads of OpenMP wait for each other: `suite`: as the suite chooses for a demo; `spin`: libgomp's own choice,
-300,000 turns (GOMP_SPINCOUNT); a number: so many turns; `passive`: none (OMP_WAIT_POLICY). TensorFlow has threads of its own.
+A policy selects how OpenMP threads wait for each other. `suite`: the suite's choice for a demo. `spin`: libgomp's
+default of 300,000 iterations (GOMP_SPINCOUNT). A number: this number of iterations. `passive`: no spinning
+(OMP_WAIT_POLICY). TensorFlow does not use OpenMP threads and is measured with `suite` only.
 
-A demo chooses its threads when it starts, so each contender is two processes: one started on the idle machine, whose rate there
-is measured, and one started beside the process that never waits. Each has the pins and threads of a real worker that starts
-then, and trains on the demo's own data.
+A demo chooses its threads when it starts. Each contender therefore has two processes: the first starts on the idle
+machine, where its rate is measured, and the second starts next to the spinning process. Both have the cores and
+threads of a real worker that starts at this time, and train on the demo's data.
 
-All contenders of a workload and framework take turns, idle and busy in each round. Printed as JSON, medians of the quieter half
-of the rounds: samples_per_second idle and busy, their ratio (goal: 0.5), and others_share, what processes that belong to
-neither took of the cores meanwhile: above 0.05 the figures are worth little.
+All contenders of a workload and framework take turns, idle and busy in each round. The output is JSON with medians
+over the quieter half of the rounds: samples_per_second when idle and busy, their ratio (goal: 0.5), and others_share,
+the share of the cores that unrelated processes used. Figures with others_share above 0.05 are unreliable.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from workloads.api import Batch
 
 HOG = [sys.executable, "-c", "while True: pass"]
 GOAL = 0.5
-"""Of busy over idle."""
+"""Target for the busy rate divided by the idle rate."""
 SETTLE_SECONDS = 0.2
 Sample = tuple[float, float]
-"""(share of the cores that neither contender nor hog took, samples per second)."""
+"""(share of the cores used by unrelated processes, samples per second)."""
 
 
 def policy_variables(name: str) -> dict[str, str]:

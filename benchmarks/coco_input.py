@@ -49,7 +49,7 @@ from workloads.ssd.settings import REFERENCE_MODEL as SSD
 DECODE, LOADERS = ("exact", "scaled"), ("pillow", "torchvision")
 BATCHES = {"ssd": 32, "maskrcnn": 2}
 TARGET = 2.0
-"""Times the images per second of the loader, per core."""
+"""Target for images per second per core, relative to the DataLoader."""
 ANCHORS_MILLISECONDS = 25.0
 """Target for an image of 20 objects."""
 

@@ -1,7 +1,7 @@
 """Programs that are measured in alternating rounds: processes that wait for their turn, pinned to the same cores.
 
-A contender prints `ready`; for each line on stdin it measures once and prints a JSON list: items per second, and items per
-second of processor time, which other work on the machine disturbs less.
+A contender prints `ready`. For each line on stdin it measures once and prints a JSON list: items per second, and
+items per second of processor time. Other load on the machine affects processor time less.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 from benchmarks.measuring import PROJECT
 
 WARM_UP_SECONDS = 0.4
-"""Worked before a round is timed: a kernel may take back the memory of processes that wait (DAMON), and their caches are cold.
-The bare loops do the same."""
+"""Warm-up before each timed round: caches are cold, and the kernel may have reclaimed memory of waiting processes (DAMON). The
+bare loops do the same."""
 REFILL_SECONDS = 1.5
-"""After a round, workers of a loader go on until their queues are full: the next round must not pay for that."""
+"""Pause after a round, in which a loader's workers fill their queues. Otherwise the next round would pay for this work."""
 Rates = dict[str, list[list[float]]]
 
 

@@ -1,13 +1,13 @@
-"""Beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, the host's share, the key/value cache.
+"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, host share, key/value cache.
 
     python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
                                   [--linear onednn|mkl]
 
-Random weights, which end no sentence by themselves, so every translation is as long as its source and 2 tokens more. 3,003
-lengths are drawn as newstest2014's are spread (log-normal, median 22 subwords, at most 96), sorted and cut into batches of
-`--sentences`; `--batches` of them, evenly spaced, are decoded, and `..._extrapolated` is all of them by their lengths.
-`host_share`: the part of the CPU seconds that is spent outside the model. `anew` (Transformer): without a cache, every step
-decodes all words so far. Prints JSON.
+The weights are random and never end a sentence, so every translation has two tokens more than its source. 3,003
+lengths are drawn from the distribution of newstest2014 (log-normal, median 22 subwords, at most 96), sorted, and
+divided into batches of `--sentences`. `--batches` evenly spaced batches are decoded. `..._extrapolated` is the time
+for all batches, computed from their lengths. `host_share` is the share of CPU seconds spent outside the model. `anew`
+(Transformer) has no cache: every step decodes all previous tokens again. The output is JSON.
 """
 
 from __future__ import annotations

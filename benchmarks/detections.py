@@ -49,11 +49,11 @@ WITHOUT_OBJECTS = 48
 WIDTH, HEIGHT = 640, 480
 TARGET_SECONDS, MASKS_TARGET_SECONDS = 60.0, 240.0
 OBJECTS_MEAN = 7.3
-"""Of a validation image: 36,781 boxes, 5,000 images."""
+"""Mean number of objects in a validation image: 36,781 boxes in 5,000 images."""
 FALSE_ALARMS = 3
-"""For every prior that has an object, anywhere in the image."""
+"""Number of false alarms, anywhere in the image, per prior with an object."""
 MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
-"""Of Mask R-CNN: images, places and detections of an image, pixels of a mask's side, what images are enlarged by."""
+"""Mask R-CNN: images per batch, object slots and detections per image, side of a mask in pixels, scale of the images."""
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
 Truth = tuple[Array, Array, Array]

@@ -1,11 +1,11 @@
-"""GNMT's training step against the framework's own matrix products of the same sizes and a plain loop, on CPU cores.
+"""Compares GNMT's training step with the framework's matrix products of the same sizes and with a plain loop, on CPU cores.
 
     python -m benchmarks.gnmt_step [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
                                    [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25] [--cores 2]
                                    [--rounds 3] [--steps 2]
 
-What is measured: translation_step.py. Recurrent weights are multiplied for all positions at once too, which a step can only do
-position by position.
+translation_step.py describes the figures. The matrix products multiply recurrent weights for all positions at once,
+whereas a training step can only multiply them position by position.
 """
 
 from __future__ import annotations

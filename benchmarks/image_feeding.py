@@ -1,12 +1,13 @@
-"""What reading images costs: training fed by the pipeline against the same training on synthetic batches, on CPU cores.
+"""Measures the cost of reading images: training on the pipeline's batches against training on synthetic batches, on CPU cores.
 
     python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
                                        [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
-Full-size models; the pipeline shares the cores with training. Images are JPEGs made for this in the data set's own layout:
-500 x 375 pixels for ResNet-50, 640 x 480 with boxes for SSD. `share`: images/s fed over images/s on synthetic batches, the
-median over rounds of ratios within a round; at least 0.95 is wanted where the pipeline alone is faster than training. A block
-begins and ends with as many batches read ahead. Prints JSON.
+The models have full size, and the pipeline shares the cores with training. The images are JPEGs that are generated in
+the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels with boxes for SSD. `share` is the rate
+with the pipeline divided by the rate on synthetic batches: the median over rounds of ratios within a round. The
+target is 0.95 if the pipeline alone is faster than training. A block begins and ends with the same number of
+prefetched batches. The output is JSON.
 """
 
 from __future__ import annotations

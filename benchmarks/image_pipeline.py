@@ -1,16 +1,22 @@
-"""Speed of the image pipeline on JPEGs of 500 x 375 pixels with training augmentation; prints JSON.
+"""Measures the image pipeline on JPEGs of 500 x 375 pixels with training augmentation. The output is JSON.
 
     python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
 
-Images per second on one core and on two: this pipeline (`exact`, `scaled`), a bare loop that decodes every whole file with
-libjpeg-turbo (`turbo`) or all at 1/8 of the size (`eighth`: hardly more than entropy decoding, so about what scaled decoding
-of whole files can reach), torch's DataLoader with torchvision v2 and either of its decoders (`pillow`, `torchvision`; only
-with --python). All are processes that wait for their turn, so that rounds of all alternate; medians of the rounds, ratios
-from the medians. One core: everything of a process is pinned to it (DataLoader without workers, its fastest there), and
-rates are also given per second of processor time, which other work on the machine disturbs less. Two cores: `turbo` is two
-processes that have nothing in common (`limit_two_cores`: what the machine gives, less than two where cores share a clock,
-caches or a host with others), the DataLoader has two workers and begins each round with full queues, to its advantage; this
-pipeline ends a round as full as it began.
+The figures are images per second on one core and on two cores, for this pipeline (`exact`, `scaled`) and for these
+programs:
+
+* `turbo`: a bare loop that decodes every whole file with libjpeg-turbo.
+* `eighth`: the same at 1/8 of the size. This is little more than entropy decoding, and about the limit of scaled decoding.
+* `pillow`, `torchvision`: a DataLoader with torchvision v2 and this decoder (only with --python).
+
+All programs are processes that wait for their turn, so that their rounds alternate. The output has medians of the
+rounds, and ratios of the medians. On one core, all threads and processes of a program are pinned to this core. The
+DataLoader has no workers, which is its fastest setting on one core. Rates are also given per second of processor
+time, which other load on the machine affects less.
+
+On two cores, `turbo` is two independent processes (`limit_two_cores`: the limit of the machine, below two if cores
+share a clock, caches or a host). The DataLoader has two workers and begins each round with full queues, which is an
+advantage. This pipeline ends each round with as many prefetched batches as it began with.
 """
 
 from __future__ import annotations

@@ -1,18 +1,24 @@
-"""Training steps of image workloads against a bare loop and the framework's own stock model, on CPU cores.
+"""Compares training steps of image workloads with a bare loop and the framework's stock model, on CPU cores.
 
     python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
                                     [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
-Workloads: resnet50, ssd, and of the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
+Workloads are resnet50, ssd, and from the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
 
-Images of the reference's size (or --pixels), synthetic, lying ready. The processes of a round follow each other, in another
-order each round; shares are medians over rounds of ratios within a round, and `..._cpu` those of images per second of
-processor time, which other work on the machine disturbs less. A block of steps is timed. Models: `bare`, a plain loop;
-`bare_malloc` (PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and
-`stock_v2` (ResNet-50), the framework's own in a plain loop; `stock` of the zoo, the framework's own in the suite's trainer
-where it is the same network, else (ResNet-50 in TensorFlow and MXNet) in a plain loop. `gigaflops_per_image`: of a forward
-pass, counted in the model, two per multiply-add. `..._per_operation`: the share of floating-point operations per second, for
-models that do not compute as much as the suite's. Prints JSON.
+Images are synthetic, are made in advance, and have the reference's size (or --pixels). The processes of a round run
+one after another, and their order changes in each round. A block of steps is timed. Shares are medians over rounds of
+ratios within a round. `..._cpu` compares images per second of processor time, which other load on the machine affects
+less. Models:
+
+* bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same with the malloc tunables that the launcher sets for
+  the suite's workers.
+* stock, stock_v2 (ResNet-50): the framework's models in a plain loop.
+* stock (zoo): the framework's model in the suite's trainer if it is the same network, else (ResNet-50 in TensorFlow
+  and MXNet) in a plain loop.
+
+`gigaflops_per_image` is counted in the model for a forward pass, with two operations per multiply-add.
+`..._per_operation` compares floating-point operations per second, for models with another number of operations than
+the suite's. The output is JSON.
 """
 
 from __future__ import annotations

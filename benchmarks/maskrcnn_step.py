@@ -1,14 +1,15 @@
-"""Mask R-CNN's training step at 800×1333, batch 1, on CPU cores: against torchvision's MaskRCNN, or a plain loop.
+"""Compares Mask R-CNN's training step (800×1333, batch 1) with torchvision's MaskRCNN or a plain loop, on CPU cores.
 
     python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
                                        [--steps 2]
 
-torchvision's model has frozen batch norm and `trainable_layers=3`, and its own conventions; the plain loops of the other
-frameworks, which have no such model, have the suite's (benchmarks/bare/). All have the same weights, image and objects, and
-512 regions. They do everything of a step but read the image; torchvision matches all anchors in it, which in the suite and in
-the plain loops is the loader's part (`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare).
-Processes of a round follow each other, in turns; shares are medians over rounds of ratios within a round, of elapsed and of
-CPU seconds: on a busy machine the latter count. Prints JSON.
+torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions. The plain loops of the
+other frameworks, which have no such model, follow the suite's conventions (benchmarks/bare/). All models have the
+same weights, image, objects, and 512 regions. They execute the whole step except reading the image. torchvision
+matches all anchors within the step. In the suite and in the plain loops, the loader matches them: add
+`anchors_in_loader_seconds` (on one core) if no core is idle. The processes of a round take turns. Shares are medians
+over rounds of ratios within a round, for elapsed and for CPU seconds. On a busy machine, only the shares of CPU
+seconds are reliable. The output is JSON.
 """
 
 from __future__ import annotations

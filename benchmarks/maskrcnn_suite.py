@@ -1,10 +1,11 @@
-"""The suite's training step of Mask R-CNN, full size, one image of 800×1333: what maskrcnn_step.py measures.
+"""Measures the suite's training step of Mask R-CNN at full size, with one image of 800×1333, for maskrcnn_step.py.
 
     python -m benchmarks.maskrcnn_suite --inputs INPUTS.npz     writes weights and inputs for the plain loops
     python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
 
-Prints JSON: seconds and CPU seconds per step, in PyTorch `parts` (seconds of each within a step), the peak of the resident set,
-regions, positive ones, the loss.
+The output is JSON: seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part of a step), the
+maximum resident set size, regions, positive regions, and the loss. With --inputs, the script writes weights and
+inputs for the plain loops instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks share: the processes that they measure, and JSON that says where, when and beside what else."""
+"""Shared functions of the benchmarks: measured processes, and JSON output with machine, date and load."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class Spent:
 
     seconds: float
     cpu_seconds: float
-    """User and system time of the process tree, which other work on the machine disturbs less."""
+    """User and system time of the process tree. Other load on the machine affects this time less."""
     load_average: float
-    """Of the last minute, at the end."""
+    """Load average of the last minute at the end."""
 
     def figures(self) -> dict[str, float]:
         """Return rounded values for JSON."""

@@ -1,14 +1,15 @@
-"""How far NCF is from what the machine can do: training and evaluation against rooflines measured in the same run.
+"""Compares NCF's training and evaluation with rooflines measured in the same run.
 
     python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
 
-Full-size model at ML-20M's counts, batch 65,536, fp32, one device of 1 or 2 cores.
+The model has full size with ML-20M's counts, batch size 65,536, fp32, on one device of 1 or 2 cores.
 
     roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
 
-Two roofs: with the framework's own GEMM rate at the layers' shapes, and with the best of the three on this machine. Rates are
-measured between the runs (bare/rates.py). Evaluation scores the 1,000 candidates of users of a generated data set with ML-1M's
-counts, full-size layers; its operations are those of the plain forward pass. Prints JSON.
+Two roofs are computed: with the framework's GEMM rate at the layers' shapes, and with the best GEMM rate of all
+frameworks on this machine. Rates are measured between the runs (bare/rates.py). Evaluation scores 1,000 candidates
+for each user of a generated data set with ML-1M's counts, with full-size layers. Its operations are those of the
+plain forward pass. The output is JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from suite.common import registry
 BATCH = 65_536
 STEPS = 16
 FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
-"""Of the linear layers, per sample; training does three times as many."""
+"""Operations of the linear layers per sample. Training needs three times as many."""
 PARAMETERS = 31_832_577
 ADAM_PASSES = 7
 """Reads of gradient, weight and two moments, writes of weight and two moments."""

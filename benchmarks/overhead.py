@@ -1,10 +1,11 @@
-"""What the suite costs: its training rate over that of a bare loop of the same model, data and batch.
+"""Measures the suite's overhead: its training rate over that of a bare loop with the same model, data and batch size.
 
     python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
-`synthetic`: ML-20M's counts, batch 65,536, both get ready-made batches: the loop alone. `demo`: small steps, and both draw
-fresh negatives every epoch (the bare loop without rejection). Both run in turn, `--rounds` times; printed as JSON with the
-median of each and their ratio. The bare loops stand in benchmarks/bare/: at most 60 lines each, importing nothing of the suite.
+`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were made in advance, so that only the
+training loops differ. `demo`: small steps, and both programs sample new negatives in every epoch (the bare loop
+without rejection). The programs run in turn for `--rounds` rounds. The output is JSON with the median of each program
+and their ratio. The bare loops are in benchmarks/bare/: at most 60 lines each, without an import of the suite.
 """
 
 from __future__ import annotations

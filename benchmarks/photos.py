@@ -1,4 +1,4 @@
-"""Made-up photographs for benchmarks of reading images, alone and in the layouts of ImageNet and COCO."""
+"""Generates photographs for benchmarks of image input, as single JPEGs and in the layouts of ImageNet and COCO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import simplejpeg
 from workloads.common.coco.dataset import SPLITS
 
 HEIGHT, WIDTH = 375, 500
-"""About those of ImageNet's mean."""
+"""Approximate mean size of ImageNet's images."""
 COCO_HEIGHT, COCO_WIDTH, COCO_CLASSES = 480, 640, 80
 OBJECTS_MEAN, POINTS_MEAN = 7.3, 25
 """COCO: 860,001 boxes in 117,266 images with objects; points of a polygon, about."""

@@ -1,10 +1,11 @@
-"""How fast logs are read: `suite.results.read` against mlperf-logging's own parser on the same files; prints JSON.
+"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser on the same files. The output is JSON.
 
     python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
-Half of the logs are like ours (records alone), half like a submitter's (records between the lines of a training script). Both
-readers take them in turn, in one process on one core; the parser only splits lines into records, the reader also interprets
-them. Wanted: at most 10 seconds for 1,000 logs of 50 KB, and at least three times faster than the parser.
+Half of the logs are like the suite's (records only), half are like a submitter's (records between the output of a
+training script). Both readers read the logs in turn, in a single process on one core. The parser only splits lines
+into records, whereas the reader also interprets the records. The targets are at most 10 seconds for 1,000 logs of 50
+KB, and three times the speed of the parser.
 """
 
 from __future__ import annotations

@@ -41,15 +41,15 @@ from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.common.text import bleu, sources
 
 PACKAGES = PROJECT / "benchmarks" / "real_text_packages.txt"
-"""Of Debian 12, with German catalogues: 300 MB."""
+"""Debian 12 packages with German catalogues: 300 MB."""
 CATALOGUE = re.compile(r"(^|/)de(_DE)?/LC_MESSAGES/[^/]+\.mo$|/[^/]*de_DE\.mo$")
 HELD_OUT = {"test": 500, "dev": 500}
 WORDS = (4, 50)
-"""Of a side."""
+"""Minimum and maximum number of words of a side."""
 RATIO = 2.5
-"""Words of one side over those of the other."""
+"""Maximum ratio between the word counts of the two sides."""
 ITERATIONS = 8
-"""Of expectation-maximisation for the word-by-word lexicon."""
+"""Iterations of expectation maximization for the word-by-word lexicon."""
 MEDIUM_GNMT = ("workload.hidden=256", "workload.layers=3")
 MEDIUM_TRANSFORMER = ("workload.hidden=256", "workload.feed_forward=1024", "workload.layers=3", "workload.heads=4")
 RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -59,11 +59,11 @@ RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
     "gnmt-pytorch-medium": (4, (*MEDIUM_GNMT, "workload.learning_rate=0.002")),
     "transformer-pytorch-medium": (6, (*MEDIUM_TRANSFORMER, "workload.learning_rate=0.0015")),
 }
-"""Workload, framework and size to epochs and the settings beside the demo's."""
+"""Workload, framework and size, mapped to epochs and to overrides of the demo's settings."""
 
 Floats = npt.NDArray[np.float64]
 _ODD = re.compile(r"[<>%{}\\|=_&$@#~`*\[\]/^\0]|--|\.\w|:$")
-"""Markup, places to be filled in, options, paths: no sentences."""
+"""Markup, placeholders, options and paths, which are not sentences."""
 _MNEMONIC = re.compile(r"[_&](?=\w)")
 _PLAIN = str.maketrans(
     {"„": '"', "“": '"', "”": '"', "«": '"', "»": '"', "‚": "'", "‘": "'", "’": "'", "–": "-", "…": "..."}

@@ -1,13 +1,14 @@
-"""The step on two devices as `suite scaling` predicts it from one device and all-reduces, against the measured one.
+"""Compares the step on two devices, as `suite scaling` predicts it from one device and all-reduces, with the measured step.
 
     python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
                                          [--beside] [--several nodes=2 …]
 
-Two CPU devices of one core. In each round: all-reduces on two devices; a demo on one device with two batches, which give t0
-and c; the same on two devices with a batch between. Predicted and measured step are medians over rounds. `--link` names what
-lies between the devices, for the figures; `--several` are words for every run on two devices, such as those that spread it
-over two hosts. `--beside`: runs on one device go in pairs, one on each core, and the slower one counts: what the cores share,
-memory and other people's work, is then in t0 and c. Prints JSON.
+The two devices are CPU devices of one core. Each round runs all-reduces on two devices, a demo on one device with two
+batch sizes, which give t0 and c, and the same demo on two devices with a batch size in between. Predicted and
+measured step are medians over rounds. `--link` names the link between the devices in the output. `--several` has
+overrides for every run on two devices, such as those that distribute it over two hosts. `--beside`: runs on one
+device go in pairs, one on each core, and the slower run counts. The contention for memory and other load are then
+part of t0 and c. The output is JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from suite.results.predict.systems import Interconnect, System
 
 DEVICES = 2
 LIMIT = 0.15
-"""Of the error of a predicted step."""
+"""Maximum relative error of a predicted step."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""What watching the machine costs: CPU time per sample and share of a core; prints JSON.
+"""Measures the cost of telemetry: CPU time per sample and share of a core. The output is JSON.
 
     python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
-Samples as a run does, once a second beside idle processes that stand for the run's; the target is 0.5 % of a core.
-`bare_cpu_seconds_per_sample` is a thread that wakes up as often and only asks for the time.
+Samples are taken once per second as in a run, next to idle processes that stand in for the run's processes. The
+target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the time of a thread that wakes up equally often and only
+reads the time.
 """
 
 from __future__ import annotations

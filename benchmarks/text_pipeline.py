@@ -1,11 +1,12 @@
-"""Time and memory to prepare, open and plan sentence pairs with WMT's counts, from generated processed files; prints JSON.
+"""Measures time and memory to prepare, open and plan sentence pairs with WMT's counts. The output is JSON.
 
     python -m benchmarks.text_pipeline [--pairs 4000000]
 
-Lines are drawn from 32,313 subwords, with lengths like WMT's. Memory is the largest sum of the resident sets of the preparing
-process and its helpers, looked at every 0.05 s; opening, a plan and batches are timed in a fresh process whose files are in the
-page cache. `batches` makes training batches of 128 pairs for one replica, with nothing that consumes them. The machine's load
-and the CPU seconds of preparing stand beside the figures. Needs about 600 bytes of disk per pair in $TMPDIR.
+The processed files are generated: lines consist of 32,313 subwords and have lengths like WMT's. Memory is the maximum
+sum of the resident sets of the preparing process and its helpers, sampled every 0.05 s. Opening, a plan and batches
+are timed in a new process whose files are in the page cache. `batches` makes training batches of 128 pairs for one
+replica without a consumer. The output also has the load of the machine and the CPU seconds of the preparation. The
+files need about 600 bytes of disk per pair in $TMPDIR.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The Transformer's training step against matrix products, a plain loop and the framework's own model, on CPU cores.
+"""Compares the Transformer's training step with matrix products, a plain loop and a stock model, on CPU cores.
 
     python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
                                           [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32] [--cores 2]
                                           [--rounds 3] [--steps 2]
 
-What is measured: translation_step.py. `stock` is torch.nn.Transformer with the same sizes (biases in its attention).
+translation_step.py describes the figures. `stock` is torch.nn.Transformer with the same sizes. Its attention has
+biases.
 """
 
 from __future__ import annotations

@@ -1,11 +1,16 @@
-"""What gnmt_step.py and transformer_step.py share: a training step against the framework's own matrix products, a plain loop
-and the framework's own model, on CPU cores.
+"""Shared code of gnmt_step.py and transformer_step.py: compares a training step with other implementations on CPU cores.
 
-Synthetic batches of full sentences, lying ready. The suite's process steps, then multiplies: of every layer the three products
-of a step (forward, gradient by the input, gradient by the weight), all positions at once. `gemm_share` is products' seconds ÷
-step's seconds; `..._cpu` the same of the process's CPU seconds, which a busy machine disturbs less. `bare`: a plain loop as one
-would write it (benchmarks/bare/), `bare_onednn` the same with linear layers through oneDNN, `stock` the framework's own model.
-`suite_to_...`: rate of the suite ÷ theirs. Medians over rounds; the shortest of `--steps`. Prints JSON.
+The batches are synthetic, have full sentences, and are made in advance. The process of the suite runs training steps,
+then the three matrix products of every layer in a step (forward, gradient of the input, gradient of the weight), for
+all positions at once.
+
+* gemm_share: seconds of the products divided by seconds of a step. `..._cpu` uses the process's CPU seconds, which
+  other load on the machine affects less.
+* bare: a plain loop (benchmarks/bare/). `bare_onednn` is the same with linear layers through oneDNN.
+* stock: the framework's model.
+* suite_to_...: rate of the suite divided by the rate of this model.
+
+Figures are medians over rounds. In each round, the shortest of `--steps` steps counts. The output is JSON.
 """
 
 from __future__ import annotations
@@ -31,9 +36,9 @@ from workloads.common.text.workload import TranslationWorkload
 
 SUITE = "suite"
 NO_BF16 = ("tensorflow", "mxnet")
-"""Frameworks whose trainer has fp32 alone on a CPU."""
+"""Frameworks whose trainer supports only fp32 on CPUs."""
 SIZES = ("batch", "length", "cores", "steps")
-"""What every process is told."""
+"""Options that every process gets."""
 Figures = dict[str, float]
 
 
@@ -48,7 +53,7 @@ class Kind:
     changed: Callable[[int], Mapping[str, Any]]
     """Hyperparameters for one bucket of this length."""
     tokens: bool
-    """Whether its batch is one of tokens, not of sentences."""
+    """True if the batch size counts tokens, not sentences."""
     products: Callable[[Any, int, int], list[Case]]
     """(network, sentences, their length) to the products of a forward pass."""
     others: Mapping[str, tuple[str, ...]]

@@ -1,16 +1,23 @@
-"""What a second machine costs: steps of demos on two machines of one device against two processes of one machine.
+"""Measures the cost of a second machine: demo steps on two machines of one device against two processes on one machine.
 
     python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch] [--rate 200mbit] [--rounds 5]
         [--steps 40]
 
-The machines are namespaces of this one, each with a core of its own, joined by a cable (tests/machines). Three contenders take
-turns: `processes`, two of one machine; `machines`, one on each, over a cable that is as fast as memory; `slow`, one on each,
-where each sends at most `--rate` (a token bucket; latency cannot be emulated). All train the same batches.
+The machines are network namespaces of this machine, each with a dedicated core, connected by a virtual cable
+(testing/machines). Three contenders take turns: `processes`, two processes on one machine; `machines`, one process on
+each machine, with a cable as fast as memory; `slow`, one process on each machine, where each machine sends at most
+`--rate` (a token bucket, without additional latency). All contenders train on the same batches.
 
-Printed as JSON: step_ms, median over rounds of each run's median step; overhead, machines over processes less 1;
-exposed_communication_ms, slow less machines: what a step waits for the cable; ideal_ms, what an all-reduce of the gradients
-takes at that rate (2 (n - 1) / n of their bytes leave each of n machines); their ratio; others_share, what processes that are
-not the run's took of the cores at most: above 0.05 the figures are worth little. Needs root, and openssh-server.
+The output is JSON:
+
+* step_ms: median over rounds of each run's median step.
+* overhead: machines divided by processes, minus 1.
+* exposed_communication_ms: slow minus machines, the time that a step waits for the cable.
+* ideal_ms: time of an all-reduce of the gradients at this rate (each of n machines sends 2 (n - 1) / n of their bytes).
+* exposed_over_ideal: the ratio of the two.
+* others_share: maximum share of the cores used by unrelated processes. Figures with a share above 0.05 are unreliable.
+
+The script needs root and openssh-server.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ from testing.machines.machine import Machine
 NODES = 2
 WARM_UP_STEPS = 5
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-"""Of a rate as `tc` writes it."""
+"""Units of a rate in the notation of `tc`."""
 LIMIT_SECONDS = 600.0
 Figures = dict[str, float]
 

@@ -1,4 +1,4 @@
-"""How the bare loops are timed, and what image models compute. Imports nothing of the suite."""
+"""How the bare loops are timed, and what image models compute. Does not import the suite."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round. Imports nothing of the suite.
+"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round. Does not import the suite.
 
     python -m benchmarks.bare.coco_input ssd|maskrcnn pillow|torchvision FOLDER SECONDS
 

@@ -1,4 +1,4 @@
-"""A training step of GNMT as one would write it by hand: nn.LSTM throughout. Imports nothing of the suite.
+"""A training step of GNMT written by hand: nn.LSTM throughout. Does not import the suite.
 
 python -m benchmarks.bare.gnmt_pytorch bare|bare_onednn fp32|bf16 full|demo BATCH LENGTH CORES STEPS
 """

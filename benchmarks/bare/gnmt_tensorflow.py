@@ -1,4 +1,4 @@
-"""A training step of GNMT written by hand in TensorFlow. Imports nothing of the suite.
+"""A training step of GNMT written by hand in TensorFlow. Does not import the suite.
 
     python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo BATCH LENGTH CORES STEPS
 

@@ -1,4 +1,4 @@
-"""Bare rates of reading JPEGs, one JSON line per round. Imports nothing of the suite.
+"""Bare rates of reading JPEGs, one JSON line per round. Does not import the suite.
 
     python -m benchmarks.bare.image_loader turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
 

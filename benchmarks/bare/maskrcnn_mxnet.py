@@ -1,4 +1,4 @@
-"""Mask R-CNN R50-FPN in MXNet, a training step as one would write it by hand in Gluon. Imports nothing of the suite.
+"""Mask R-CNN R50-FPN in MXNet, a training step written by hand in Gluon. Does not import the suite.
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.maskrcnn_mxnet CORES fp32 STEPS INPUTS.npz
 

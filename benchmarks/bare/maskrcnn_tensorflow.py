@@ -1,4 +1,4 @@
-"""Mask R-CNN R50-FPN in TensorFlow, a training step as one would write it by hand. Imports nothing of the suite.
+"""Mask R-CNN R50-FPN in TensorFlow, a training step written by hand. Does not import the suite.
 
     python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 

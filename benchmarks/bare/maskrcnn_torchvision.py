@@ -1,4 +1,4 @@
-"""torchvision's Mask R-CNN R50-FPN, a training step as one would write it by hand. Imports nothing of the suite.
+"""torchvision's Mask R-CNN R50-FPN, a training step written by hand. Does not import the suite.
 
     python -m benchmarks.bare.maskrcnn_torchvision CORES fp32|bf16 STEPS INPUTS.npz
 

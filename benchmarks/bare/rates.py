@@ -1,4 +1,4 @@
-"""What a framework and this machine can do at best: GEMM rate at NeuMF's shapes, copy bandwidth. Imports nothing of the suite.
+"""What a framework and this machine can do at best: GEMM rate at NeuMF's shapes, copy bandwidth. Does not import the suite.
 
     python -m benchmarks.bare.rates pytorch|tensorflow|mxnet CORES SAMPLES
 

@@ -1,4 +1,4 @@
-"""A ResNet-50 training step as one would write it by hand in Gluon. Imports nothing of the suite.
+"""A ResNet-50 training step written by hand in Gluon. Does not import the suite.
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.resnet_mxnet CORES bare|stock|stock_v2 fp32 BATCH STEPS [PIXELS]
 

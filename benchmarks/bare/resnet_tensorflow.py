@@ -1,4 +1,4 @@
-"""A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
+"""A ResNet-50 training step written by hand. Does not import the suite.
 
     python -m benchmarks.bare.resnet_tensorflow CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 

@@ -1,4 +1,4 @@
-"""How a bare loop answers rounds: one word on stdin, one JSON line. Imports nothing of the suite."""
+"""How a bare loop answers rounds: one word on stdin, one JSON line. Does not import the suite."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""An SSD-ResNet34-300 training step as one would write it by hand in Gluon. Imports nothing of the suite.
+"""An SSD-ResNet34-300 training step written by hand in Gluon. Does not import the suite.
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.ssd_mxnet CORES bare fp32 BATCH STEPS
 

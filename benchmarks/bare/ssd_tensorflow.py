@@ -1,4 +1,4 @@
-"""An SSD-ResNet34-300 training step as one would write it by hand. Imports nothing of the suite.
+"""An SSD-ResNet34-300 training step written by hand. Does not import the suite.
 
     python -m benchmarks.bare.ssd_tensorflow CORES bare fp32|bf16 BATCH STEPS
 

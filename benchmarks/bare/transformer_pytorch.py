@@ -1,4 +1,4 @@
-"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer. Imports nothing of the suite.
+"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer. Does not import the suite.
 
 python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo BATCH LENGTH CORES STEPS
 """

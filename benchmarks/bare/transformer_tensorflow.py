@@ -1,4 +1,4 @@
-"""A training step of the Transformer (big) written by hand in TensorFlow. Imports nothing of the suite.
+"""A training step of the Transformer (big) written by hand in TensorFlow. Does not import the suite.
 
 python -m benchmarks.bare.transformer_tensorflow bare|bare_xla fp32 full|demo BATCH LENGTH CORES STEPS
 """

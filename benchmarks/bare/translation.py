@@ -1,4 +1,4 @@
-"""How the bare translation loops train and are timed. Imports nothing of the suite.
+"""How the bare translation loops train and are timed. Does not import the suite.
 
 Each takes MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Full sentences of random words, fixed shapes, the framework's own
 dropout, Adam. A step to warm up, then the shortest of STEPS; prints JSON: its seconds and CPU seconds, and the loss.

@@ -1,11 +1,14 @@
-"""Five stages on a machine with a GPU, each below ten minutes; what is done is kept, so that it can be called again.
+"""Runs five stages on a machine with a GPU, each in at most ten minutes. Completed cases are kept and skipped by a later call.
 
     python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
 
-right: every trainer, CPU against GPU, in four precisions. learns: seven demos to their targets. fast: synthetic data at the
-published batches, 40 steps after 10, in the default precision on two GPUs too where there are. fed: NCF and SSD with their
-input: sampling, JPEGs; NCF's evaluation. why: one change at a time.
-JSON in OUT/results.json, a page in OUT/report.md, logs beside.
+right: compares every trainer on the GPU with the CPU, in four precisions.
+learns: trains seven demos to their targets.
+fast: trains on synthetic data at the published batch sizes, 40 steps after 10, in bf16 also on two GPUs if available.
+fed: measures NCF and SSD with their input pipelines (negative sampling, JPEGs), and NCF's evaluation.
+why: measures a step with one change at a time.
+
+The results are in OUT/results.json, a report in OUT/report.md, and the logs in OUT/logs.
 """
 
 from __future__ import annotations

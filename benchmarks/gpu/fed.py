@@ -1,9 +1,10 @@
-"""Stage `fed` for NCF or SSD: samples per second of the input alone, of steps that it feeds, of steps on ready batches.
+"""Stage `fed` for NCF or SSD: samples per second of the input pipeline alone, of steps on it, and of steps on ready batches.
 
-python -m benchmarks.gpu.fed RUN_FOLDER      a folder that a run of stage `fast` has left: its settings are taken
+    python -m benchmarks.gpu.fed RUN_FOLDER
 
-NCF: synthetic positives of ML-20M's counts, negatives drawn as in a run; then an evaluation of all users. SSD: synthetic images
-of COCO's size and file size, read, decoded, cropped and matched as in a run.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. NCF: synthetic positives with ML-20M's
+counts, negatives sampled as in a run, then an evaluation of all users. SSD: synthetic images with COCO's size and
+file size, read, decoded, cropped and matched as in a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stage 1 for one workload: the GPU against the CPU, ten steps and outputs; narrow precisions; waits; kernels. Prints JSON.
+"""Stage `right` for one workload: compares ten steps and outputs on the GPU with the CPU, in every precision. Prints JSON.
 
 python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
 """

@@ -1,4 +1,4 @@
-"""Runs of which a run.json is there: read, and made ready to train in this process."""
+"""Reads runs from their run.json and prepares them for training in this process."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TAKES = ("embedding", "index_select", "gather", "index")
 ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
 """Operators that read or write some rows of a table."""
 LEVELS = 4
-"""That Mask R-CNN pools from."""
+"""Number of pyramid levels that Mask R-CNN pools from."""
 
 
 @register_flop_formula(torch.ops.aten._cudnn_rnn)

@@ -1,8 +1,9 @@
-"""Wheels for a machine without an index: this suite, and what it needs that images of PyTorch lack.
+"""Collects wheels for a machine without an index: this suite, and the dependencies that images of PyTorch lack.
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 
-There: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then PYTHONPATH=SITE python3 -m benchmarks.gpu
+On that machine: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then PYTHONPATH=SITE python3
+-m benchmarks.gpu
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ NEEDED = (
     "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg", "sacremoses",
     "joblib", "subword-nmt", "mock",
 )  # fmt: skip
-"""Beside PyTorch, NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML, which images tend to have."""
+"""Packages that images of PyTorch usually lack. They have NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML
+and NVML."""
 MADE_HERE = ("antlr4-python3-runtime",)
-"""Without a wheel on the index."""
+"""Packages without a wheel on the index."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
 
 

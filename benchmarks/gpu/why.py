@@ -1,6 +1,8 @@
-"""Stage 4 for one workload: milliseconds of a step as it is, and with one thing changed at a time; its longest kernels. JSON.
+"""Stage `why` for one workload: step time and longest kernels, unchanged and with one change at a time. Prints JSON.
 
-python -m benchmarks.gpu.why RUN_FOLDER      a folder that a run of stage 3 has left: its settings are taken
+    python -m benchmarks.gpu.why RUN_FOLDER
+
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used.
 """
 
 from __future__ import annotations
