@@ -1,19 +1,25 @@
-"""Speed of the detection workloads' training input on JPEGs of 640 x 480 pixels with boxes and polygons, as COCO has them.
+"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels with COCO-like boxes and polygons.
 
     python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
         [--seconds 2] [--quality 94]
 
-The Python also has torchvision and pycocotools; JPEGs of quality 94 are as large as COCO's.
-Images per second of one core, read and decoded: this pipeline (`exact`, `scaled`) and torch's DataLoader with torchvision v2
-and either of its decoders (`pillow`, `torchvision`; without workers, its fastest on one core), in alternating rounds; medians
-and their ratios. Everything of a process is pinned to the core; rates are also given per second of processor time, which other
-work on the machine disturbs less. This pipeline ends a round with as much ready as it began. Prints JSON.
+The Python at --python has torch, torchvision and pycocotools. JPEGs of quality 94 have the file size of COCO's
+images.
 
-ssd: cropped as SSD does, flipped, resized to 300, jittered in colour and matched to 8,732 priors. Both make one attempt at a
-crop before another mode is drawn; torchvision's condition is on any box, not on every one.
-maskrcnn: flipped, resized to 800 x 1066, padded, with boxes and polygons, labels and a sample of 217,413 anchors; the
-DataLoader makes boxes and drawn masks and looks at no anchors. `exact` and `pillow` make the reference's pixels, the others
-nearly. `anchors`: CPU milliseconds of labels, sample and offsets of an image alone, by its number of objects.
+The figures are images per second on a single core, read and decoded. This pipeline (`exact`, `scaled`) is compared
+with torch's DataLoader, torchvision v2 and either of its decoders (`pillow`, `torchvision`) in alternating rounds.
+The DataLoader has no workers, which is its fastest setting on a single core. Rates are also given per second of
+processor time, which concurrent load on the machine affects less. This pipeline ends a round with as many prefetched
+batches as it began with. The output is JSON with medians and their ratios.
+
+ssd: images are cropped as in SSD, flipped, resized to 300, color-jittered and matched to 8,732 priors. Both programs
+attempt each crop mode once before drawing another mode. torchvision's crop condition applies to any box, not to every
+box.
+
+maskrcnn: images are flipped, resized to 800 x 1066 and padded, with boxes, polygons, labels and a sample of 217,413
+anchors. The DataLoader makes boxes and rasterized masks and ignores anchors. `exact` and `pillow` compute the
+reference's pixels exactly, `scaled` and `torchvision` approximately. `anchors` has the CPU milliseconds of labels,
+sample and offsets of an image, by its number of objects.
 """
 
 from __future__ import annotations

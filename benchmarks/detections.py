@@ -1,4 +1,4 @@
-"""What an evaluation on COCO costs beside the network.
+"""Measures the cost of an evaluation on COCO without the network.
 
     python -m benchmarks.detections [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
     python -m benchmarks.detections --workload maskrcnn [--images 5000] [--cores 2]

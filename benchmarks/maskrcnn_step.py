@@ -31,7 +31,7 @@ OTHERS = {
     "tensorflow": ("bare", "plain loop of TensorFlow's operators"),
     "mxnet": ("bare", "plain loop of MXNet's operators"),
 }
-"""Framework to the name and description of what the suite is held against."""
+"""Framework, mapped to the name and description of the model that the suite is compared with."""
 
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:

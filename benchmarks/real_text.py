@@ -9,7 +9,7 @@ For one's own check: programs' messages are short, alike and under many licences
 published score compares. `corpus` downloads the packages of real_text_packages.txt, or those that are named, with apt-get (or
 takes those of --debs), reads their German message catalogues and writes {train,dev,test}.{en,de}, a sentence a line: no English
 sentence stands there twice, letter case and digits aside, and which pairs are held out is a hash of their text. `train` ends a
-run that takes longer than --minutes; BLEU is that of the evaluations until then. Wall time counts what others do on the
+run that takes longer than --minutes; BLEU is that of the evaluations until then. Wall time includes other load on the
 machine, CPU minutes do not. Two commands at once with --cores 1 each want a core of their own (taskset -c 0, -c 1).
 """
 

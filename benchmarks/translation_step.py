@@ -57,7 +57,7 @@ class Kind:
     products: Callable[[Any, int, int], list[Case]]
     """(network, sentences, their length) to the products of a forward pass."""
     others: Mapping[str, tuple[str, ...]]
-    """Framework to the models beside the suite's: what benchmarks/bare/NAME_FRAMEWORK.py knows."""
+    """Framework, mapped to the models of benchmarks/bare/NAME_FRAMEWORK.py."""
 
     def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
         """Return the workload on one CPU device, with one bucket of length `args.length`."""

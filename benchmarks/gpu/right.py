@@ -61,7 +61,7 @@ def compared(name: str, device: str) -> dict[str, Any]:
         here = dict[str, Any]()
         try:
             there = trained(made, device, precision)
-        except Exception as error:  # the other precisions are worth their answers
+        except Exception as error:  # compare the remaining precisions
             found[precision] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}", "as_expected": False}
             continue
         here["loss"] = far(there["losses"], plain["losses"])
@@ -85,7 +85,7 @@ def kernels() -> dict[str, Any]:
     wanted = host.multipliers_at(keys[:, None], np.arange(50), "x", 128, 0.1)
     given = torch.from_numpy(keys).cuda()[:, None], torch.arange(50, device="cuda"), "x", 128, 0.1
     agree = {"plain": bool(np.array_equal(hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
-    with contextlib.suppress(Exception):  # `usable` has said why
+    with contextlib.suppress(Exception):  # `usable` contains the reason
         agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
         agree["samples"], agree["norm"] = samples(), norm()
     return {**agree, "as_expected": all(agree.values())}

@@ -27,7 +27,7 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     of a step all kernels together take (`device_busy`; above 1 where kernels run side by side)."""
     import torch
 
-    gc.collect()  # what was measured before is gone, and its peak is not this one's
+    gc.collect()  # free the previous trainer, so that the peak is that of this trainer alone
     torch.cuda.reset_peak_memory_stats()
     seconds: list[float] = []
     with ready(run) as (trainer, _, batches):
@@ -78,7 +78,7 @@ def main() -> None:
         for name, measure in variants(run).items():
             try:
                 found[name] = measure()
-            except Exception as error:  # the others are worth their answers
+            except Exception as error:  # measure the remaining variants
                 found[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
             print(json.dumps(found), flush=True)
 
