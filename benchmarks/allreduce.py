@@ -1,12 +1,14 @@
-"""All-reduces of the suite against a plain gloo program: bandwidth at one size, two processes with a core each.
+"""Compares the bandwidth of the suite's all-reduce with a plain gloo program, on two processes with one core each.
 
-    python benchmarks/allreduce.py [--bytes 67108864] [--rounds 7]
+    python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
-Both run in turn; printed as JSON with the median time of each and the ratio of bandwidths. The plain program stands in
-benchmarks/bare/allreduce_gloo.py. The suite's run goes through all smaller sizes too, which are not looked at here.
+The two programs run in turn. The output is JSON with the median time of each program and the ratio of their
+bandwidths at one size. The plain program is benchmarks/bare/allreduce_gloo.py. The suite's run also measures all
+smaller sizes, which this benchmark ignores.
 
-Processes of both have sessions of their own, as the suite starts them: where others use the machine too, Linux shares its cores
-out by session (autogroup), and two processes that wait for each other are several times slower so than in one session.
+Every process of both programs has a separate session, as in the suite. On a busy machine, Linux divides the cores
+between sessions (autogroup), and two processes that wait for each other are then several times slower
+than in a shared session.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import BENCHMARKS, children_cpu_seconds, environment, parser_with, run_suite, show
-
+from benchmarks.measuring import PROJECT, children_cpu_seconds, environment, parser_with, run_suite, show
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_cores
 from suite.results.logs.all_reduce import bus_bandwidth
@@ -29,7 +30,7 @@ DEVICES = 2
 
 
 def suite_seconds(size: int, output: Path) -> float:
-    """Median seconds of the suite's all-reduces of this size."""
+    """Return the median seconds of the suite's all-reduces of this size."""
     words = ["workload=allreduce", "profile=synthetic", "timing=steps", "device=cpu", f"gpus={DEVICES}"]
     run_suite([*words, f"batch=global:{size}"], output)
     sums = read(next(output.glob("*/run_0/result_0.txt"))).all_reduce
@@ -38,12 +39,13 @@ def suite_seconds(size: int, output: Path) -> float:
 
 
 def bare_seconds(size: int) -> float:
-    """The same of the plain program."""
+    """Return the median seconds of the plain program's all-reduces of this size."""
     (port,), cores, python = free_ports(1), cpu_cores(), environment("pytorch")
-    script = str(BENCHMARKS / "bare" / "allreduce_gloo.py")
-    commands = [python.command(script, *map(str, (rank, DEVICES, port, size, cores[rank]))) for rank in range(DEVICES)]
+    arguments = [map(str, (rank, DEVICES, port, size, cores[rank])) for rank in range(DEVICES)]
+    commands = [python.command("-m", "benchmarks.bare.allreduce_gloo", *of_rank) for of_rank in arguments]
     programs = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for command in commands
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True)
+        for command in commands
     ]
     said = [program.communicate()[0] for program in programs]
     if any(program.returncode for program in programs):

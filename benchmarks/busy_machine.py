@@ -1,18 +1,19 @@
-"""How training bears another busy process: demo steps on all cores of an idle machine, and beside a process that never waits.
+"""Measures how much another busy process slows training: demo steps on an idle machine, and next to a spinning process.
 
-    python benchmarks/busy_machine.py [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
+    python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
         [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
 
-A policy says how threads of OpenMP wait for each other: `suite`: as the suite chooses for a demo; `spin`: libgomp's own choice,
-300,000 turns (GOMP_SPINCOUNT); a number: so many turns; `passive`: none (OMP_WAIT_POLICY). TensorFlow has threads of its own.
+A policy selects how OpenMP threads wait for each other. `suite`: the suite's choice for a demo. `spin`: libgomp's
+default of 300,000 iterations (GOMP_SPINCOUNT). A number: this number of iterations. `passive`: no spinning
+(OMP_WAIT_POLICY). TensorFlow does not use OpenMP threads and is measured with `suite` only.
 
-A demo chooses its threads when it starts, so each contender is two processes: one started on the idle machine, whose rate there
-is measured, and one started beside the process that never waits. Each has the pins and threads of a real worker that starts
-then, and trains on the demo's own data.
+A demo chooses its threads when it starts. Each contender therefore has two processes: the first starts on the idle
+machine, where its rate is measured, and the second starts next to the spinning process. Both have the cores and
+threads of a real worker that starts at this time, and train on the demo's data.
 
-All contenders of a workload and framework take turns, idle and busy in each round. Printed as JSON, medians of the quieter half
-of the rounds: samples_per_second idle and busy, their ratio (goal: 0.5), and others_share, what processes that belong to
-neither took of the cores meanwhile: above 0.05 the figures are worth little.
+All contenders of a workload and framework take turns, idle and busy in each round. The output is JSON with medians
+over the quieter half of the rounds: samples_per_second when idle and busy, their ratio (goal: 0.5), and others_share,
+the share of the cores that unrelated processes used. Figures with others_share above 0.05 are unreliable.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
-from contenders import Contender, answer_rounds
-from measuring import FRAMEWORKS, environment, parser_with, show, trainer_of
 
+from benchmarks.contenders import Contender, answer_rounds
+from benchmarks.measuring import FRAMEWORKS, environment, parser_with, show, trainer_of
 from suite.common import registry
 from suite.common.runspec import read_run
 from suite.launch.base import worker_context_for
@@ -45,14 +46,14 @@ from workloads.api import Batch
 
 HOG = [sys.executable, "-c", "while True: pass"]
 GOAL = 0.5
-"""Of busy over idle."""
+"""Target for the busy rate divided by the idle rate."""
 SETTLE_SECONDS = 0.2
 Sample = tuple[float, float]
-"""(share of the cores that neither contender nor hog took, samples per second)."""
+"""(share of the cores used by unrelated processes, samples per second)."""
 
 
 def policy_variables(name: str) -> dict[str, str]:
-    """What a policy sets in place of the suite's own variables."""
+    """Return the environment variables of a policy, which replace those of the suite."""
     if name == "suite":
         return {}
     if name == "passive":
@@ -62,7 +63,7 @@ def policy_variables(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
-    """These cores `idle`, or `busy`: with a process on them that never waits, and lives no longer than this one."""
+    """Keep these cores `idle`, or `busy` with a process that never waits and dies with this process."""
     if state == "idle":
         yield None
         return
@@ -76,7 +77,7 @@ def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes
 
 
 def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Write `run.json`; what the launcher would set. Makes the demo's data if they are missing."""
+    """Write `run.json` and return the launcher's environment variables. Missing demo data are generated."""
     from rich.console import Console  # none of them in a framework's environment
 
     from suite.config.compose import compose
@@ -92,13 +93,13 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
     run.write(folder / "run.json")
     cluster = create_rendezvous(hosts_of(run))
     (worker,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
-    return dict(worker.variables)
+    return dict(worker.env)
 
 
 def contender(
     policy: str, arguments: argparse.Namespace, workload: str, framework: str, cores: Sequence[int], folder: Path
 ) -> Contender:
-    """The process that trains under a policy."""
+    """Start the process that trains under a policy."""
     folder.mkdir(parents=True)
     words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
     words += [f"cpu.cores_per_device={arguments.cores}"]
@@ -108,13 +109,13 @@ def contender(
     if mine:
         variables = {name: value for name, value in variables.items() if "WAIT" not in name and "SPIN" not in name}
     pairs = {**variables, **mine, "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    step = [str(Path(__file__).resolve()), "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
+    step = ["-m", "benchmarks.busy_machine", "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
     command = environment(framework).command(*step)
     return Contender(["env", *(f"{name}={value}" for name, value in pairs.items()), *command], cores)
 
 
 def train(path: Path, seconds: float) -> None:
-    """Be a contender: train the run of a run.json, on its own data, pinned and with the threads of a worker that starts now."""
+    """Train the run in a run.json as a contender, on the demo's data, with the cores and threads of a real worker."""
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
     pin(worker)
@@ -141,7 +142,7 @@ def train(path: Path, seconds: float) -> None:
 
 
 def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None) -> Sample:
-    """A round, and what others took of the cores meanwhile."""
+    """Measure a round, and the share of the cores that unrelated processes used meanwhile."""
 
     def look() -> tuple[float, float, float]:
         spent = core_seconds()
@@ -157,7 +158,7 @@ def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] 
 
 
 def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
-    """Medians of the quieter half of the rounds."""
+    """Return medians over the quieter half of the rounds."""
     quiet = {state: sorted(rounds)[: (len(rounds) + 1) // 2] for state, rounds in samples.items()}
     rates = {state: statistics.median(rate for _, rate in rounds) for state, rounds in quiet.items()}
     ratio = rates["busy"] / rates["idle"]
@@ -171,7 +172,7 @@ def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
 
 
 def compare(workload: str, framework: str, arguments: argparse.Namespace, scratch: Path) -> Iterator[dict[str, object]]:
-    """All policies of one workload in one framework."""
+    """Measure all policies for one workload in one framework."""
     names = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
     cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
     contenders: dict[str, dict[str, Contender]] = {name: {} for name in names}

@@ -1,19 +1,25 @@
-"""Speed of the detection workloads' training input on JPEGs of 640 x 480 pixels with boxes and polygons, as COCO has them.
+"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels with COCO-like boxes and polygons.
 
-    python benchmarks/coco_input.py --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
+    python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
         [--seconds 2] [--quality 94]
 
-The Python also has torchvision and pycocotools; JPEGs of quality 94 are as large as COCO's.
-Images per second of one core, read and decoded: this pipeline (`exact`, `scaled`) and torch's DataLoader with torchvision v2
-and either of its decoders (`pillow`, `torchvision`; without workers, its fastest on one core), in alternating rounds; medians
-and their ratios. Everything of a process is pinned to the core; rates are also given per second of processor time, which other
-work on the machine disturbs less. This pipeline ends a round with as much ready as it began. Prints JSON.
+The Python at --python has torch, torchvision and pycocotools. JPEGs of quality 94 have the file size of COCO's
+images.
 
-ssd: cropped as SSD does, flipped, resized to 300, jittered in colour and matched to 8,732 priors. Both make one attempt at a
-crop before another mode is drawn; torchvision's condition is on any box, not on every one.
-maskrcnn: flipped, resized to 800 x 1066, padded, with boxes and polygons, labels and a sample of 217,413 anchors; the
-DataLoader makes boxes and drawn masks and looks at no anchors. `exact` and `pillow` make the reference's pixels, the others
-nearly. `anchors`: CPU milliseconds of labels, sample and offsets of an image alone, by its number of objects.
+The figures are images per second on a single core, read and decoded. This pipeline (`exact`, `scaled`) is compared
+with torch's DataLoader, torchvision v2 and either of its decoders (`pillow`, `torchvision`) in alternating rounds.
+The DataLoader has no workers, which is its fastest setting on a single core. Rates are also given per second of
+processor time, which concurrent load on the machine affects less. This pipeline ends a round with as many prefetched
+batches as it began with. The output is JSON with medians and their ratios.
+
+ssd: images are cropped as in SSD, flipped, resized to 300, color-jittered and matched to 8,732 priors. Both programs
+attempt each crop mode once before drawing another mode. torchvision's crop condition applies to any box, not to every
+box.
+
+maskrcnn: images are flipped, resized to 800 x 1066 and padded, with boxes, polygons, labels and a sample of 217,413
+anchors. The DataLoader makes boxes and rasterized masks and ignores anchors. `exact` and `pillow` compute the
+reference's pixels exactly, `scaled` and `torchvision` approximately. `anchors` has the CPU milliseconds of labels,
+sample and offsets of an image, by its number of objects.
 """
 
 from __future__ import annotations
@@ -29,10 +35,10 @@ from typing import Any
 import cv2
 import numpy as np
 import PIL
-from contenders import alternate, answer_pipeline, medians, rounded
-from measuring import BENCHMARKS, parser_with, show
-from photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 
+from benchmarks.contenders import alternate, answer_pipeline, medians, rounded
+from benchmarks.measuring import parser_with, show
+from benchmarks.photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 from workloads.api import Settings, WorkerContext
 from workloads.common.coco.dataset import CocoFolders
 from workloads.common.images import turbo
@@ -49,13 +55,13 @@ from workloads.ssd.settings import REFERENCE_MODEL as SSD
 DECODE, LOADERS = ("exact", "scaled"), ("pillow", "torchvision")
 BATCHES = {"ssd": 32, "maskrcnn": 2}
 TARGET = 2.0
-"""Times the images per second of the loader, per core."""
+"""Target for images per second per core, relative to the DataLoader."""
 ANCHORS_MILLISECONDS = 25.0
 """Target for an image of 20 objects."""
 
 
 def data_of(workload: str, decode: str, folder: str) -> Any:
-    """The pipeline of a workload on prepared images."""
+    """Return the input pipeline of a workload on prepared images."""
     ssd = workload == "ssd"
     settings = Settings(
         workload=workload, global_batch_size=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
@@ -68,7 +74,7 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
 
 
 def anchor_milliseconds() -> dict[str, float]:
-    """CPU time of what an image's anchors learn, 800 x 1333, by number of objects; the best of five."""
+    """Return the CPU time of anchor labels, sample and offsets at 800 x 1333, by number of objects; the best of five."""
     levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
     for count in (1, 7, 20, 60):
         random = np.random.default_rng(count)
@@ -86,11 +92,12 @@ def anchor_milliseconds() -> dict[str, float]:
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
-    """All contenders' figures."""
-    me, bare, seconds = str(Path(__file__).resolve()), str(BENCHMARKS / "bare" / "coco_input.py"), str(args.seconds)
-    mine = [sys.executable, me, "--workload", args.workload, "--pipeline"]
+    """Return the figures of all contenders."""
+    seconds = str(args.seconds)
+    mine = [sys.executable, "-m", "benchmarks.coco_input", "--workload", args.workload, "--pipeline"]
+    bare = [args.python, "-m", "benchmarks.bare.coco_input", args.workload]
     commands = {decode: [*mine, decode, str(folder / "prepared"), seconds] for decode in DECODE}
-    commands |= {kind: [args.python, bare, args.workload, kind, str(folder), seconds] for kind in LOADERS}
+    commands |= {kind: [*bare, kind, str(folder), seconds] for kind in LOADERS}
     rates = alternate(commands, {min(os.sched_getaffinity(0))}, args.rounds)
     found = [medians(rates, clock) for clock in (0, 1)]
     ratios, of_cpu = (

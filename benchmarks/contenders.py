@@ -1,7 +1,7 @@
 """Programs that are measured in alternating rounds: processes that wait for their turn, pinned to the same cores.
 
-A contender prints `ready`; for each line on stdin it measures once and prints a JSON list: items per second, and items per
-second of processor time, which other work on the machine disturbs less.
+A contender prints `ready`. For each line on stdin it measures once and prints a JSON list: items per second, and
+items per second of processor time. Other load on the machine affects processor time less.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from benchmarks.measuring import PROJECT
+
 WARM_UP_SECONDS = 0.4
-"""Worked before a round is timed: a kernel may take back the memory of processes that wait (DAMON), and their caches are cold.
-The bare loops do the same."""
+"""Warm-up before each timed round: caches are cold, and the kernel may have reclaimed memory of waiting processes (DAMON). The
+bare loops do the same."""
 REFILL_SECONDS = 1.5
-"""After a round, workers of a loader go on until their queues are full: the next round must not pay for that."""
+"""Pause after a round, in which a loader's workers fill their queues. Otherwise the next round would pay for this work."""
 Rates = dict[str, list[list[float]]]
 
 
 class Contender:
-    """A process that measures itself whenever it is told to."""
+    """A process that measures one round per request."""
 
     def __init__(self, command: Sequence[str], cores: Collection[int]) -> None:
         pipe = subprocess.PIPE
         taskset = ["taskset", "-c", ",".join(map(str, sorted(cores)))]
-        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True)
+        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True, cwd=PROJECT)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
@@ -44,7 +46,7 @@ class Contender:
         self.rates.append(json.loads(self.stdout.readline()))
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         self.stdin.close()
         self.process.wait()
 
@@ -52,7 +54,7 @@ class Contender:
 def alternate(
     commands: Mapping[str, Sequence[str]], cores: Collection[int], rounds: int, refilling: Collection[str] = ()
 ) -> Rates:
-    """Rates of all in every round; after those that are `refilling` there is a pause."""
+    """Return the rates of all contenders in every round. A pause follows each contender in `refilling`."""
     contenders = {name: Contender(command, cores) for name, command in commands.items()}
     for _ in range(rounds):
         for name, contender in contenders.items():
@@ -65,7 +67,7 @@ def alternate(
 
 
 def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
-    """Be a contender of rounds of `seconds`: `work` does items for at least so long, and says how many."""
+    """Act as a contender with rounds of `seconds`: `work` runs for at least that long and returns its number of items."""
     work(WARM_UP_SECONDS)
     print("ready", flush=True)
     for _ in sys.stdin:
@@ -77,7 +79,7 @@ def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
 
 
 def answer_pipeline(data: Any, seconds: float) -> None:
-    """Be a contender that makes a workload's training batches."""
+    """Act as a contender that produces a workload's training batches."""
     batches = data.train(0, 1 << 40)
 
     def work(limit_seconds: float) -> int:
@@ -91,10 +93,10 @@ def answer_pipeline(data: Any, seconds: float) -> None:
 
 
 def medians(rates: Rates, clock: int) -> dict[str, float]:
-    """Of all rounds; `clock` 0: of time, 1: of processor time."""
+    """Return medians over all rounds, per second of time (`clock` 0) or of processor time (`clock` 1)."""
     return {name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()}
 
 
 def rounded(rates: Mapping[str, float]) -> dict[str, int]:
-    """Whole items per second."""
+    """Round rates to whole items per second."""
     return {name: round(rate) for name, rate in rates.items()}

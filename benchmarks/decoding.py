@@ -1,13 +1,13 @@
-"""Beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, the host's share, the key/value cache.
+"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, host share, key/value cache.
 
-    python benchmarks/decoding.py [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
+    python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
                                   [--linear onednn|mkl]
 
-Random weights, which end no sentence by themselves, so every translation is as long as its source and 2 tokens more. 3,003
-lengths are drawn as newstest2014's are spread (log-normal, median 22 subwords, at most 96), sorted and cut into batches of
-`--sentences`; `--batches` of them, evenly spaced, are decoded, and `..._extrapolated` is all of them by their lengths.
-`host_share`: the part of the CPU seconds that is spent outside the model. `anew` (Transformer): without a cache, every step
-decodes all words so far. Prints JSON.
+The weights are random and never end a sentence, so every translation has two tokens more than its source. 3,003
+lengths are drawn from the distribution of newstest2014 (log-normal, median 22 subwords, at most 96), sorted, and
+divided into batches of `--sentences`. `--batches` evenly spaced batches are decoded. `..._extrapolated` is the time
+for all batches, computed from their lengths. `host_share` is the share of CPU seconds spent outside the model. `anew`
+(Transformer) has no cache: every step decodes all previous tokens again. The output is JSON.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Any
 
-import gnmt_step
 import numpy as np
-import transformer_step
-from measuring import in_environment, parser_with, show, trainer_of
-from translation_step import Figures
 
+from benchmarks import gnmt_step, transformer_step
+from benchmarks.measuring import in_environment, parser_with, show, trainer_of
+from benchmarks.translation_step import Figures
 from workloads.api import Batch
 
 KINDS = {"gnmt": gnmt_step.KIND, "transformer": transformer_step.KIND}
@@ -34,17 +32,17 @@ MORE = 2
 
 
 class Timed:
-    """A decoder, and the CPU seconds that its calls took."""
+    """A decoder that records the CPU seconds of its calls."""
 
     def __init__(self, decoder: Any) -> None:
         self.decoder, self.seconds = decoder, 0.0
 
     def start(self, batch: Batch) -> Any:
-        """The decoder's."""
+        """Call `start` of the decoder."""
         return self._timed(self.decoder.start, batch)
 
     def step(self, *given: Any) -> Any:
-        """The decoder's."""
+        """Call `step` of the decoder."""
         return self._timed(self.decoder.step, *given)
 
     def _timed(self, call: Any, *given: Any) -> Any:
@@ -55,7 +53,7 @@ class Timed:
 
 
 def anew(trainer: Any) -> Any:
-    """A decoder of the Transformer without a cache, on the trainer's model."""
+    """Return a decoder of the Transformer without a cache, on the trainer's model."""
     import torch
 
     from workloads.common.text.beam import Candidates
@@ -90,13 +88,13 @@ def anew(trainer: Any) -> Any:
 
 
 def lengths() -> Any:
-    """(3,003,) subwords of every source, EOS included, sorted."""
+    """Return the sorted subword counts (3,003,) of all sources, EOS included."""
     drawn = np.exp(np.random.default_rng(1).normal(LOG_MEDIAN, LOG_DEVIATION, SENTENCES))
     return np.sort(np.clip(drawn.round(), 2, LONGEST)).astype(np.int32)
 
 
 def chosen(made: Any, count: int, batches: int) -> list[Batch]:
-    """So many batches of so many neighbours in length, evenly spaced, padded to an evaluation shape."""
+    """Return evenly spaced batches of sentences with similar lengths, padded to an evaluation shape."""
     every, found = lengths(), []
     starts = range(0, SENTENCES - count + 1, count)
     for number in range(batches):
@@ -112,7 +110,7 @@ def chosen(made: Any, count: int, batches: int) -> list[Batch]:
 
 
 def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
-    """Figures of a decoder, and the tokens that it said; the first batch is decoded once more, before the clock."""
+    """Return figures of a decoder and its tokens. The first batch is decoded once before the measurement."""
     import torch
 
     with torch.inference_mode():
@@ -131,7 +129,7 @@ def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, lis
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """In PyTorch's environment: of one workload with its cache, and of the Transformer without."""
+    """Measure one workload with its cache in PyTorch's environment, and the Transformer without a cache as well."""
     kind = KINDS[args.worker]
     made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
     made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE
@@ -165,7 +163,7 @@ def main() -> None:
         print(json.dumps(measure(args)))
         return
     told = {name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")}
-    words = [Path(__file__).resolve(), *(word for name, value in told.items() for word in (f"--{name}", value))]
+    words = ["benchmarks.decoding", *(word for name, value in told.items() for word in (f"--{name}", value))]
     names = args.workloads.split(",")
     results = {name: in_environment("pytorch", [*words, "--worker", name], args.cores) for name in names}
     show("decoding", args.cores, **told, results=results)

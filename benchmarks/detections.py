@@ -1,7 +1,7 @@
-"""What an evaluation on COCO costs beside the network.
+"""Measures the cost of an evaluation on COCO without the network.
 
-    python benchmarks/detections.py [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
-    python benchmarks/detections.py --workload maskrcnn [--images 5000] [--cores 2]
+    python -m benchmarks.detections [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
+    python -m benchmarks.detections --workload maskrcnn [--images 5000] [--cores 2]
 
 SSD: decoding and suppression of 4,952 images, and AP of what they leave. 8,732 priors, 81 classes, in batches of 32 through
 `Workload.measure`, as an evaluation does it: one thread of one process, pinned to `--cores` cores. Synthetic outputs are made
@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from image_suite import full_size
-from measuring import parser_with, show
 from pycocotools import mask as tool
 
+from benchmarks.image_suite import full_size
+from benchmarks.measuring import parser_with, show
 from workloads.api import Array, Arrays, Batch
 from workloads.common.coco import average_precision
 from workloads.common.coco.masks import split_bytes
@@ -49,11 +49,11 @@ WITHOUT_OBJECTS = 48
 WIDTH, HEIGHT = 640, 480
 TARGET_SECONDS, MASKS_TARGET_SECONDS = 60.0, 240.0
 OBJECTS_MEAN = 7.3
-"""Of a validation image: 36,781 boxes, 5,000 images."""
+"""Mean number of objects in a validation image: 36,781 boxes in 5,000 images."""
 FALSE_ALARMS = 3
-"""For every prior that has an object, anywhere in the image."""
+"""Number of false alarms, anywhere in the image, per prior with an object."""
 MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
-"""Of Mask R-CNN: images, places and detections of an image, pixels of a mask's side, what images are enlarged by."""
+"""Mask R-CNN: images per batch, object slots and detections per image, side of a mask in pixels, scale of the images."""
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
 Truth = tuple[Array, Array, Array]
@@ -61,7 +61,7 @@ Truth = tuple[Array, Array, Array]
 
 
 def objects(random: np.random.Generator, images: int) -> Truth:
-    """Objects of synthetic images."""
+    """Generate the objects of synthetic images."""
     ends = np.cumsum(1 + random.poisson(OBJECTS_MEAN - 1, images))
     size = np.exp(random.uniform(np.log(0.03), np.log(0.8), (ends[-1], 2)))
     corner = random.uniform(0, 1 - size)
@@ -71,7 +71,7 @@ def objects(random: np.random.Generator, images: int) -> Truth:
 
 
 def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth) -> Outputs:
-    """Logits (B, 81, P) and offsets (B, 4, P) of the images whose objects are given."""
+    """Return logits (B, 81, P) and offsets (B, 4, P) for images with these objects."""
     count, of_priors = len(found[2]), len(workload.priors)
     logits = random.standard_normal((count, CLASSES + 1, of_priors), np.float32)
     offsets = random.standard_normal((count, 4, of_priors), np.float32)
@@ -96,7 +96,7 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth)
 
 
 def of_images(truth: Truth, number: Array) -> Truth:
-    """The objects of images that follow each other; one that stands twice at the end has none the second time."""
+    """Return the objects of consecutive images. An image that is repeated at the end has no objects the second time."""
     box, label, ends = truth
     start = ends[number[0] - 1] if number[0] else 0
     some = slice(start, ends[number[-1]])
@@ -104,7 +104,7 @@ def of_images(truth: Truth, number: Array) -> Truth:
 
 
 def batches(size: int, images: int, make: Callable[[Array], Outputs]) -> Iterator[tuple[Batch, Outputs]]:
-    """Evaluation batches of `size` images with what `make` gives for their numbers; the last one is padded."""
+    """Yield evaluation batches of `size` images with the arrays from `make`. The last batch is padded."""
     for first in range(0, images, size):
         number = np.minimum(np.arange(first, first + size), images - 1)
         arrays: dict[str, Array] = {
@@ -118,7 +118,7 @@ def batches(size: int, images: int, make: Callable[[Array], Outputs]) -> Iterato
 
 
 def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[str, Any], Outputs]:
-    """Seconds of decoding and suppression of all images, what went in and came out; and the detections."""
+    """Return figures of decoding and suppression for all images, and the detections."""
     seconds = cpu_seconds = 0.0
     candidates, parts, random = [], [], np.random.default_rng(1)
     for batch, made in batches(BATCH, images, lambda n: outputs(kind, random, workload, of_images(truth, n))):
@@ -140,13 +140,13 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
 
 
 def passing(logits: Array) -> float:
-    """Mean number of scores above the minimum, of some images (b, 81, P): by a plain softmax."""
+    """Return the mean number of scores above the minimum per image (b, 81, P), computed with a plain softmax."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return float(np.count_nonzero((powers / powers.sum(axis=1, keepdims=True))[:, 1:] > SCORE_MINIMUM) / len(logits))
 
 
 def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
-    """The objects as COCO's annotation files have them; `images` ids from 0."""
+    """Return the objects in the form of COCO's annotation files, with image ids from 0."""
     box, label, ends = truth
     pixels = box * np.array([WIDTH, HEIGHT] * 2, np.float32)
     owner = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
@@ -167,7 +167,7 @@ def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
 
 
 def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict[str, Any]:
-    """Figures of every evaluator that can be imported; these values must be equal."""
+    """Return figures of every installed evaluator, and raise an error if their values differ."""
     found: dict[str, Any] = dict.fromkeys(average_precision.EVALUATORS, "not installed")
     for evaluator in found:
         if importlib.util.find_spec(evaluator.replace("-", "_")) is not None:
@@ -178,7 +178,7 @@ def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict
 
 
 def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
-    """AP and seconds."""
+    """Return AP and seconds."""
     rows: npt.NDArray[np.float64] = average_precision.rows(
         found["number"], found["box"], found["score"], found["label"]
     )
@@ -194,7 +194,7 @@ def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
 
 
 def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
-    """(count, 28, 28) probabilities: ellipses with noisy edges."""
+    """Return probabilities (count, 28, 28): ellipses with noisy edges."""
     y, x = (np.arange(SIDE) + 0.5 - SIDE / 2)[:, None] / (SIDE / 2), (np.arange(SIDE) + 0.5 - SIDE / 2) / (SIDE / 2)
     radius = random.uniform(0.7, 1.1, (count, 2, 1, 1))
     distance = (y / radius[:, 0]) ** 2 + (x / radius[:, 1]) ** 2
@@ -202,7 +202,7 @@ def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
 
 
 def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
-    """What a network that has learned something finds in these images, resized."""
+    """Generate the detections of a trained network in these images, at the enlarged size."""
     box, label, ends = truth
     pixels = box * np.array([WIDTH, HEIGHT] * 2) * SCALE
     found = {
@@ -224,7 +224,7 @@ def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
 
 
 def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
-    """Seconds of pasting and encoding all detections in the workload's threads, and the results; making them is not timed."""
+    """Return seconds of pasting and encoding in the workload's threads, and the results. Generation is not timed."""
     parts: list[Arrays] = []
     seconds, cpu_seconds, random = 0.0, 0.0, np.random.default_rng(2)
     made = batches(MASKS_BATCH, images, lambda number: masks(random, truth, number))
@@ -241,7 +241,7 @@ def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
 
 
 def true_masks(truth: Truth) -> list[bytes]:
-    """Ellipses that fill the objects' boxes, as compressed run lengths."""
+    """Return ellipses that fill the objects' boxes, as compressed run lengths."""
     turn = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     pixels = truth[0].astype(np.float64) * np.array([WIDTH, HEIGHT] * 2)
@@ -253,7 +253,7 @@ def true_masks(truth: Truth) -> list[bytes]:
 
 
 def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -> dict[str, Any]:
-    """AP of boxes and of masks, and seconds."""
+    """Return AP of boxes and of masks, and seconds."""
     rows = average_precision.rows(found["number"], found["box"], found["score"], found["label"])
     sizes = np.tile([HEIGHT, WIDTH], (len(rows), 1))
     encoded = split_bytes(found["mask_counts"], np.cumsum(found["mask_bytes"]))
@@ -271,7 +271,7 @@ def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -
 
 
 def maskrcnn(images: int) -> dict[str, Any]:
-    """All figures of Mask R-CNN; `total_seconds` of each evaluator with pasting and encoding."""
+    """Return all figures of Mask R-CNN. `total_seconds` of an evaluator includes pasting and encoding."""
     truth = objects(np.random.default_rng(0), images)
     encoding, found = pasted(truth, images)
     precision = masks_scored(ground_truth(truth, images), true_masks(truth), found)
@@ -292,7 +292,7 @@ def maskrcnn(images: int) -> dict[str, Any]:
 
 
 def ssd(images: int, kinds: list[str], cores: int) -> dict[str, Any]:
-    """All figures of SSD."""
+    """Return all figures of SSD."""
     workload = full_size("ssd", "pytorch", "fp32", BATCH, cores)
     assert isinstance(workload, SSD)
     truth = objects(np.random.default_rng(0), images)

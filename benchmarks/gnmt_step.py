@@ -1,26 +1,25 @@
-"""GNMT's training step against the framework's own matrix products of the same sizes and a plain loop, on CPU cores.
+"""Compares GNMT's training step with the framework's matrix products of the same sizes and with a plain loop, on CPU cores.
 
-    python benchmarks/gnmt_step.py [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
+    python -m benchmarks.gnmt_step [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
                                    [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25] [--cores 2]
                                    [--rounds 3] [--steps 2]
 
-What is measured: translation_step.py. Recurrent weights are multiplied for all positions at once too, which a step can only do
-position by position.
+translation_step.py describes the figures. The matrix products multiply recurrent weights for all positions at once,
+whereas a training step can only multiply them position by position.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bare.rates import Case
-from translation_step import Kind, main
-
+from benchmarks.bare.rates import Case
+from benchmarks.translation_step import Kind, main
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
 
 def products(layers: Any, batch: int, length: int) -> list[Case]:
-    """The matrix products of a forward pass; attention's scores and contexts, which are no products of weights, left out."""
+    """Return the matrix products of a forward pass, without attention's scores and contexts, which involve no weights."""
     sizes = network.shapes(layers)
     matrices = [(name, shape) for name, shape in sizes.items() if len(shape) == 2 and not name.startswith("embedding")]
     return [(batch * length, shape[1], shape[0]) for _, shape in matrices]

@@ -1,12 +1,13 @@
-"""What reading images costs: training fed by the pipeline against the same training on synthetic batches, on CPU cores.
+"""Measures the cost of reading images: training on the pipeline's batches against training on synthetic batches, on CPU cores.
 
-    python benchmarks/image_feeding.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
+    python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
                                        [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
-Full-size models; the pipeline shares the cores with training. Images are JPEGs made for this in the data set's own layout:
-500 x 375 pixels for ResNet-50, 640 x 480 with boxes for SSD. `share`: images/s fed over images/s on synthetic batches, the
-median over rounds of ratios within a round; at least 0.95 is wanted where the pipeline alone is faster than training. A block
-begins and ends with as many batches read ahead. Prints JSON.
+The models have full size, and the pipeline shares the cores with training. The images are JPEGs that are generated in
+the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels with boxes for SSD. `share` is the rate
+with the pipeline divided by the rate on synthetic batches: the median over rounds of ratios within a round. The
+target is 0.95 if the pipeline alone is faster than training. A block begins and ends with the same number of
+prefetched batches. The output is JSON.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import image_step
-import photos
-from measuring import in_turns
-
+from benchmarks import image_step, photos
+from benchmarks.measuring import in_turns
 from suite.common import registry
 
 IMAGES, CLASSES, QUALITY = 640, 10, 90
@@ -27,7 +26,7 @@ TARGET = 0.95
 
 
 def prepared(workload: str, scratch: Path) -> Path:
-    """Made-up images of a workload, prepared; the folder."""
+    """Generate and prepare images for a workload, and return the folder."""
     source, name = scratch / "images", "coco2017" if workload == "ssd" else "imagenet"
     if workload == "ssd":
         photos.write_coco(source, IMAGES, QUALITY)
@@ -38,7 +37,7 @@ def prepared(workload: str, scratch: Path) -> Path:
 
 
 def measure(args: argparse.Namespace, framework: str, precision: str, data: Path) -> dict[str, object]:
-    """Rates of all rounds and their median share; the two processes of a round change places."""
+    """Return the rates of all rounds and their median share. The two processes swap their order in each round."""
 
     def run(name: str) -> dict[str, float]:
         return image_step.run(args, framework, precision, "suite", str(data) if name == "fed" else "")
@@ -47,7 +46,7 @@ def measure(args: argparse.Namespace, framework: str, precision: str, data: Path
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
-    """Medians, and whether the target is met; where the pipeline alone is slower than training, there is none."""
+    """Return medians and whether the target is met: None if the pipeline alone is slower than training."""
     rates = [[one["images_per_second"] for one in rounds] for rounds in (synthetic, fed)]
     pipeline = statistics.median(one["pipeline_images_per_second"] for one in fed)
     share = statistics.median(one / other for other, one in zip(*rates, strict=True))

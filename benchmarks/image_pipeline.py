@@ -1,16 +1,22 @@
-"""Speed of the image pipeline on JPEGs of 500 x 375 pixels with training augmentation; prints JSON.
+"""Measures the image pipeline on JPEGs of 500 x 375 pixels with training augmentation. The output is JSON.
 
-    python benchmarks/image_pipeline.py [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
+    python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
 
-Images per second on one core and on two: this pipeline (`exact`, `scaled`), a bare loop that decodes every whole file with
-libjpeg-turbo (`turbo`) or all at 1/8 of the size (`eighth`: hardly more than entropy decoding, so about what scaled decoding
-of whole files can reach), torch's DataLoader with torchvision v2 and either of its decoders (`pillow`, `torchvision`; only
-with --python). All are processes that wait for their turn, so that rounds of all alternate; medians of the rounds, ratios
-from the medians. One core: everything of a process is pinned to it (DataLoader without workers, its fastest there), and
-rates are also given per second of processor time, which other work on the machine disturbs less. Two cores: `turbo` is two
-processes that have nothing in common (`limit_two_cores`: what the machine gives, less than two where cores share a clock,
-caches or a host with others), the DataLoader has two workers and begins each round with full queues, to its advantage; this
-pipeline ends a round as full as it began.
+The figures are images per second on one core and on two cores, for this pipeline (`exact`, `scaled`) and for these
+programs:
+
+* `turbo`: a bare loop that decodes every whole file with libjpeg-turbo.
+* `eighth`: the same at 1/8 of the size. This is little more than entropy decoding, and about the limit of scaled decoding.
+* `pillow`, `torchvision`: a DataLoader with torchvision v2 and this decoder (only with --python).
+
+All programs are processes that wait for their turn, so that their rounds alternate. The output has medians of the
+rounds, and ratios of the medians. On one core, all threads and processes of a program are pinned to this core. The
+DataLoader has no workers, which is its fastest setting on one core. Rates are also given per second of processor
+time, which other load on the machine affects less.
+
+On two cores, `turbo` is two independent processes (`limit_two_cores`: the limit of the machine, below two if cores
+share a clock, caches or a host). The DataLoader has two workers and begins each round with full queues, which is an
+advantage. This pipeline ends each round with as many prefetched batches as it began with.
 """
 
 from __future__ import annotations
@@ -23,10 +29,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import cv2
-from contenders import Rates, alternate, answer_pipeline, medians, rounded
-from measuring import BENCHMARKS, parser_with, show
-from photos import HEIGHT, WIDTH, write_imagenet
 
+from benchmarks.contenders import Rates, alternate, answer_pipeline, medians, rounded
+from benchmarks.measuring import parser_with, show
+from benchmarks.photos import HEIGHT, WIDTH, write_imagenet
 from workloads.api import Settings, WorkerContext
 from workloads.common.images import turbo
 from workloads.common.images.batches.labelled import ImageNetData
@@ -47,7 +53,7 @@ TARGETS = {
 
 
 def pipeline(decode: str, folder: str, seconds: float) -> None:
-    """Rounds of this pipeline, one per word on stdin: a process of its own."""
+    """Run the input pipeline as a contender: one round per line on stdin."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = Settings(
         workload="resnet50", global_batch_size=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
@@ -59,19 +65,19 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: int) -> dict[str, list[str]]:
-    """Name to command of every contender."""
-    listing, bare = folder / "files.txt", str(BENCHMARKS / "bare/image_loader.py")
-    me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
-    found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in DECODES}
-    found |= {kind: [sys.executable, bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE}
+    """Map the name of every contender to its command."""
+    listing, bare = folder / "files.txt", ("-m", "benchmarks.bare.image_loader")
+    mine = [sys.executable, "-m", "benchmarks.image_pipeline", "--pipeline"]
+    found = {decode: [*mine, decode, str(prepared), str(seconds)] for decode in DECODES}
+    found |= {kind: [sys.executable, *bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE}
     if python:
         workers = "0" if cores == 1 else str(cores)
-        found |= {kind: [python, bare, kind, str(listing), str(seconds), workers] for kind in LOADERS}
+        found |= {kind: [python, *bare, kind, str(listing), str(seconds), workers] for kind in LOADERS}
     return found
 
 
 def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> Rates:
-    """Rates of contenders on some cores, in alternating rounds: on two cores, not all of them."""
+    """Return the rates of contenders on these cores in alternating rounds. On two cores, `eighth` is left out."""
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
         del chosen["eighth"]
@@ -79,7 +85,7 @@ def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namesp
 
 
 def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
-    """Ratios of medians; on one core and, where they were measured, on two."""
+    """Return ratios of medians on one core and, if measured, on two cores."""
     ratios = {f"{name}_to_turbo": one[name] / one["turbo"] for name in DECODES}
     ratios["limit_eighth_to_turbo"] = one["eighth"] / one["turbo"]
     for where, found in (("", one), ("_on_two_cores", two)):
@@ -93,7 +99,7 @@ def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
 
 
 def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
-    """All figures with their targets."""
+    """Return all figures with their targets."""
     one, two = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}

@@ -1,18 +1,24 @@
-"""Training steps of image workloads against a bare loop and the framework's own stock model, on CPU cores.
+"""Compares training steps of image workloads with a bare loop and the framework's stock model, on CPU cores.
 
-    python benchmarks/image_step.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
+    python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
                                     [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
-Workloads: resnet50, ssd, and of the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
+Workloads are resnet50, ssd, and from the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
 
-Images of the reference's size (or --pixels), synthetic, lying ready. The processes of a round follow each other, in another
-order each round; shares are medians over rounds of ratios within a round, and `..._cpu` those of images per second of
-processor time, which other work on the machine disturbs less. A block of steps is timed. Models: `bare`, a plain loop;
-`bare_malloc` (PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and
-`stock_v2` (ResNet-50), the framework's own in a plain loop; `stock` of the zoo, the framework's own in the suite's trainer
-where it is the same network, else (ResNet-50 in TensorFlow and MXNet) in a plain loop. `gigaflops_per_image`: of a forward
-pass, counted in the model, two per multiply-add. `..._per_operation`: the share of floating-point operations per second, for
-models that do not compute as much as the suite's. Prints JSON.
+Images are synthetic, are made in advance, and have the reference's size (or --pixels). The processes of a round run
+one after another, and their order changes in each round. A block of steps is timed. Shares are medians over rounds of
+ratios within a round. `..._cpu` compares images per second of processor time, which other load on the machine affects
+less. Models:
+
+* bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same with the malloc tunables that the launcher sets for
+  the suite's workers.
+* stock, stock_v2 (ResNet-50): the framework's models in a plain loop.
+* stock (zoo): the framework's model in the suite's trainer if it is the same network, else (ResNet-50 in TensorFlow
+  and MXNet) in a plain loop.
+
+`gigaflops_per_image` is counted in the model for a forward pass, with two operations per multiply-add.
+`..._per_operation` compares floating-point operations per second, for models with another number of operations than
+the suite's. The output is JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +27,7 @@ import argparse
 import statistics
 from collections.abc import Callable
 
-from measuring import BENCHMARKS, FRAMEWORKS, MALLOC_TUNABLES, in_environment, in_turns, median_ratio, parser_with, show
-
+from benchmarks.measuring import FRAMEWORKS, MALLOC_TUNABLES, in_environment, in_turns, median_ratio, parser_with, show
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
@@ -37,7 +42,7 @@ STOCK = {
 
 
 def models(workload: str, framework: str) -> dict[str, str]:
-    """Name to description of what a framework measures; `suite` first, `bare` second."""
+    """Map the name of each measured model of a framework to its description: `suite` first, `bare` second."""
     kind, _, model = workload.partition(":")
     if kind == "zoo":
         same = {"stock": "the framework's own network in the suite's trainer"}
@@ -50,16 +55,16 @@ def models(workload: str, framework: str) -> dict[str, str]:
 
 
 def run(args: argparse.Namespace, framework: str, precision: str, model: str, data: str = "") -> dict[str, float]:
-    """One process in the framework's environment; its JSON. `data`: prepared ones, of our trainers."""
+    """Run one model in the framework's environment and return its JSON. `data`: prepared data for the suite's trainer."""
     kind, _, zoo_model = args.workload.rpartition(":")
     given = {name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")}
     if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
         given |= {"framework": framework, "precision": precision, "data": data, "implementation": model}
-        words = [BENCHMARKS / "image_suite.py", *(f"--{name}={value}" for name, value in given.items())]
+        words = ["benchmarks.image_suite", *(f"--{name}={value}" for name, value in given.items())]
     else:
-        script = BENCHMARKS / "bare" / f"{zoo_model.removesuffix('50')}_{framework}.py"
+        module = f"benchmarks.bare.{zoo_model.removesuffix('50')}_{framework}"
         sizes = [args.batch, args.steps, *([args.pixels] if args.pixels else [])]
-        words = [script, args.cores, model.removesuffix("_malloc"), precision, *sizes]
+        words = [module, args.cores, model.removesuffix("_malloc"), precision, *sizes]
     found: dict[str, float] = in_environment(
         framework, words, args.cores, kind == "zoo" or model in ("suite", "bare_malloc")
     )
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace, framework: str, precision: str, model: str, da
 
 
 def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[str, object]:
-    """Rates of every round, medians, and the suite's shares."""
+    """Return the rates of every round, medians, and the suite's shares."""
     described = models(args.workload, framework)
     found = in_turns(
         list(described), args.rounds, lambda name: run(args, framework, precision, name), "images_per_second",
@@ -100,13 +105,13 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 
 
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
-    """Of a model, as its own process or the bare loop's counted them."""
+    """Return the forward GFLOPs of a model, counted by its process or by the bare loop."""
     own = found[name][0]
     return own["gigaflops_per_image"] if "gigaflops_per_image" in own else found["bare"][0]["gigaflops_per_image"]
 
 
 def options(doc: str | None) -> argparse.Namespace:
-    """What this benchmark and image_feeding.py can be told; 0 for the workload's own batch and the reference's pixels."""
+    """Parse the options of this benchmark and of image_feeding. 0: the default batch, the reference's image size."""
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
@@ -118,7 +123,7 @@ def options(doc: str | None) -> argparse.Namespace:
 
 
 def show_all(benchmark: str, args: argparse.Namespace, measured: Callable[[str, str], object], **known: object) -> None:
-    """Print what is `measured` in every framework and precision that was asked for."""
+    """Print the results of `measured` for every requested framework and precision."""
     results = {
         precision: {
             framework: measured(framework, precision)

@@ -1,15 +1,17 @@
-"""The suite's training step of ResNet-50 or SSD, full size: what image_step.py and image_feeding.py measure.
+"""Measures the suite's full-size training step of ResNet-50 or SSD, for image_step.py and image_feeding.py.
 
-    python image_suite.py [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2] [--steps 4]
-                          [--data PREPARED] [--implementation suite] [--pixels 0]
+    python -m benchmarks.image_suite [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2]
+                                     [--steps 4] [--data PREPARED] [--implementation suite] [--pixels 0]
 
-Workload: resnet50, ssd, or a network of the zoo, as `zoo:vgg16`; implementation of the latter: suite or stock.
-Pixels of a side (not of SSD): 0 for the reference's.
+Workloads are resnet50, ssd, and networks of the zoo such as `zoo:vgg16`. --implementation selects `suite` or `stock`
+for a network of the zoo. --pixels is the side of an image (not for SSD); 0 selects the reference's size.
 
-On synthetic batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
-of steps, as training runs them, and images_per_cpu_second, which other work on the machine disturbs less; data_wait_share, the
-part of that time in which training waited for a batch; of prepared data pipeline_images_per_second, what the pipeline alone
-makes before training begins.
+The batches are synthetic, or come from the input pipeline if --data is given. The output is JSON:
+
+* images_per_second: rate over a block of training steps.
+* images_per_cpu_second: the same per second of CPU time, which other load on the machine affects less.
+* data_wait_share: share of the time in which training waited for a batch.
+* pipeline_images_per_second: with --data, the rate of the pipeline alone, measured before training starts.
 """
 
 from __future__ import annotations
@@ -19,8 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from measuring import parser_with, trainer_of
-
+from benchmarks.measuring import parser_with, trainer_of
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo, Json, WorkerContext, Workload
 from workloads.common.networks.layer_lists import multiply_adds
@@ -37,16 +38,16 @@ KINDS = {
 }
 """Workload to its class, hyperparameter set, data set, training and evaluation images, other counts."""
 ZOO_RATE = 1e-6
-"""At the set's own rate the loss of networks without batch norm, on random images, soon is no number."""
+"""At the set's learning rate, the loss of networks without batch norm soon becomes NaN on random images."""
 PIPELINE_IMAGES = 512
-"""So many are made for the pipeline's own rate, after a tenth as many that are not timed."""
+"""Images that the rate of the pipeline is measured on, after a tenth of this number as a warm-up."""
 
 
 def full_size(
     workload: str, framework: str, precision: str, batch: int, cores: int,
     data: str = "", implementation: str = "suite", pixels: int = 0,
 ) -> Workload:  # fmt: skip
-    """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
+    """Return a workload of the reference's size on one CPU device, with the counts of prepared or published data."""
     name, _, model = workload.partition(":")
     kind, chosen, dataset, images, sizes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
@@ -66,7 +67,7 @@ def full_size(
 
 
 class Watched:
-    """Batches, and the seconds that were spent on waiting for them."""
+    """Iterator over batches that adds up the seconds spent waiting for them."""
 
     def __init__(self, batches: Iterator[list[Batch]]) -> None:
         self.batches, self.seconds = batches, 0.0
@@ -83,7 +84,7 @@ class Watched:
 
 
 def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> float:
-    """Images per second that the pipeline makes while nothing else runs."""
+    """Return the images per second of the input pipeline while nothing else runs."""
     data = workload.open_data(worker, 2)
     skipped = max(4, PIPELINE_IMAGES // 10 // batch)
     steps = -(-PIPELINE_IMAGES // batch)

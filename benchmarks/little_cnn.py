@@ -1,14 +1,15 @@
-"""LittleCNN to its target in three frameworks, on generated or real images; prints JSON.
+"""Trains LittleCNN to its target in three frameworks, on generated or real images. The output is JSON.
 
-    python benchmarks/little_cnn.py [--dataset cifar-demo] [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
+    python -m benchmarks.little_cnn [--dataset cifar-demo] [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
 
     suite data prepare fashion-mnist --from /usr/share/datasets/fashion-mnist    # Debian's dataset-fashion-mnist
-    python benchmarks/little_cnn.py --dataset fashion-mnist --epochs 3
+    python -m benchmarks.little_cnn --dataset fashion-mnist --epochs 3
 
-One device of --cores cores, seed 1, with the hyperparameters of profile=demo. --epochs N trains so long instead of to the
-target. For each framework: top-1 and validation loss after each epoch, seconds of the run's clock, and seconds and CPU
-seconds of the whole command. Others' share is what other processes took of the run's cores: above 0.1 a machine was busy,
-and seconds are too long by about as much.
+The run uses one device of --cores cores, seed 1, and the hyperparameters of profile=demo. With --epochs N, training
+ends after N epochs instead of at the target. The output has, for each framework, top-1 and validation loss after each
+epoch, the seconds of the run's clock, and seconds and CPU seconds of the whole command. others_share is the share of
+the run's cores that unrelated processes used. Above 0.1 the machine was busy, and the seconds are too long by about
+this share.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import FRAMEWORKS, blocks, parser_with, run_suite, show
-
+from benchmarks.measuring import FRAMEWORKS, blocks, parser_with, run_suite, show
 from suite.results.logs.collect import collect
 from workloads.zoo.settings import TARGETS_TOP1
 
 
 def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict[str, object]:
-    """One run."""
+    """Train once and return the figures of the run."""
     words = ["workload=zoo", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={arguments.cores}"]
     words += ["gpus=1", "seed=1"]
     words += ["profile=demo"] if arguments.dataset == "cifar-demo" else [f"workload.dataset={arguments.dataset}"]

@@ -1,14 +1,15 @@
-"""Mask R-CNN's training step at 800×1333, batch 1, on CPU cores: against torchvision's MaskRCNN, or a plain loop.
+"""Compares Mask R-CNN's training step (800×1333, batch 1) with torchvision's MaskRCNN or a plain loop, on CPU cores.
 
-    python benchmarks/maskrcnn_step.py [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
+    python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
                                        [--steps 2]
 
-torchvision's model has frozen batch norm and `trainable_layers=3`, and its own conventions; the plain loops of the other
-frameworks, which have no such model, have the suite's (benchmarks/bare/). All have the same weights, image and objects, and
-512 regions. They do everything of a step but read the image; torchvision matches all anchors in it, which in the suite and in
-the plain loops is the loader's part (`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare).
-Processes of a round follow each other, in turns; shares are medians over rounds of ratios within a round, of elapsed and of
-CPU seconds: on a busy machine the latter count. Prints JSON.
+torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions. The plain loops of the
+other frameworks, which have no such model, follow the suite's conventions (benchmarks/bare/). All models have the
+same weights, image, objects, and 512 regions. They execute the whole step except reading the image. torchvision
+matches all anchors within the step. In the suite and in the plain loops, the loader matches them: add
+`anchors_in_loader_seconds` (on one core) if no core is idle. The processes of a round take turns. Shares are medians
+over rounds of ratios within a round, for elapsed and for CPU seconds. On a busy machine, only the shares of CPU
+seconds are reliable. The output is JSON.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measuring import BENCHMARKS, in_environment, in_turns, median_ratio, parser_with, show
 
+from benchmarks.measuring import in_environment, in_turns, median_ratio, parser_with, show
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.settings import REFERENCE_MODEL
@@ -30,23 +31,23 @@ OTHERS = {
     "tensorflow": ("bare", "plain loop of TensorFlow's operators"),
     "mxnet": ("bare", "plain loop of MXNet's operators"),
 }
-"""Framework to the name and description of what the suite is held against."""
+"""Framework, mapped to the name and description of the model that the suite is compared with."""
 
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
-    """One process of a model; its JSON."""
+    """Run one model in a process and return its JSON."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
-        words = [BENCHMARKS / "maskrcnn_suite.py", *(f"--{name}={getattr(args, name)}" for name in names)]
+        words = ["benchmarks.maskrcnn_suite", *(f"--{name}={getattr(args, name)}" for name in names)]
     else:
         name = model if model == "torchvision" else args.framework
-        words = [BENCHMARKS / "bare" / f"maskrcnn_{name}.py", args.cores, args.precision, args.steps, inputs]
+        words = [f"benchmarks.bare.maskrcnn_{name}", args.cores, args.precision, args.steps, inputs]
     found: dict[str, float] = in_environment(args.framework, words, args.cores)
     return found
 
 
 def anchor_seconds(inputs: str) -> float:
-    """Of labelling and sampling the anchors of the image, on one core; the best of five."""
+    """Return the seconds of labelling and sampling the anchors of the image on one core; the best of five."""
     box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
     seconds = []
     for _ in range(5):
@@ -57,7 +58,7 @@ def anchor_seconds(inputs: str) -> float:
 
 
 def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, object]:
-    """Every round's figures, medians, shares."""
+    """Return figures of every round, medians and shares."""
     found = in_turns(["suite", other], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds")
     shares = {
         f"suite_to_{other}_by_{kind}": median_ratio(found[other], found["suite"], kind)
@@ -78,7 +79,7 @@ def main() -> None:
     models = {"suite": "this suite's trainer", name: description}
     with tempfile.TemporaryDirectory() as folder:
         inputs = str(Path(folder) / "inputs.npz")
-        in_environment("pytorch", [BENCHMARKS / "maskrcnn_suite.py", "--inputs", inputs], args.cores)
+        in_environment("pytorch", ["benchmarks.maskrcnn_suite", "--inputs", inputs], args.cores)
         results = measure(args, name, inputs)
     sizes = {"global_batch_size": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
     show("maskrcnn_step", args.cores, framework=args.framework, models=models, **sizes, results=results)

@@ -1,10 +1,11 @@
-"""The suite's training step of Mask R-CNN, full size, one image of 800×1333: what maskrcnn_step.py measures.
+"""Measures the suite's training step of Mask R-CNN at full size, with one image of 800×1333, for maskrcnn_step.py.
 
-    python maskrcnn_suite.py --inputs INPUTS.npz     writes weights and inputs for the plain loops
-    python maskrcnn_suite.py [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
+    python -m benchmarks.maskrcnn_suite --inputs INPUTS.npz     writes weights and inputs for the plain loops
+    python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
 
-Prints JSON: seconds and CPU seconds per step, in PyTorch `parts` (seconds of each within a step), the peak of the resident set,
-regions, positive ones, the loss.
+The output is JSON: seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part of a step), the
+maximum resident set size, regions, positive regions, and the loss. With --inputs, the script writes weights and
+inputs for the plain loops instead.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from image_suite import full_size
-from measuring import parser_with, trainer_of
 
+from benchmarks.image_suite import full_size
+from benchmarks.measuring import parser_with, trainer_of
 from workloads.api import Batch, WorkerContext
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.regions import host
@@ -33,7 +34,7 @@ RATE = 1e-4
 
 
 def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
-    """The reference's sizes on one CPU device, one image."""
+    """Return the workload of the reference's size on one CPU device, with one image per batch."""
     full = full_size("maskrcnn", framework, precision, 1, cores)
     model = {**full.settings.model, "padded_shapes": [[800, 1344]]}
     values = {**full.settings.hyperparameters, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000}
@@ -41,7 +42,7 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
 
 
 def batch_of(made: MaskRCNN, worker: WorkerContext) -> Batch:
-    """A synthetic batch whose image fills 800×1333 of the padded shape."""
+    """Return a synthetic batch whose image fills 800×1333 of the padded shape."""
     data = made.open_data(worker, 1)
     ((batch,),) = (next(data.train(0, 1)),)
     data.close()
@@ -49,7 +50,7 @@ def batch_of(made: MaskRCNN, worker: WorkerContext) -> Batch:
 
 
 def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
-    """The same image, objects, sampled anchors and weights for the plain loops, the weights under torchvision's names."""
+    """Write image, objects, sampled anchors and weights for the plain loops, with torchvision's weight names."""
     from pycocotools import mask as tool
 
     from testing.synthetic_maskrcnn import torchvision_name
@@ -74,13 +75,13 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
 
 
 class Clock:
-    """Seconds spent in each of some functions; one that calls another is charged for it too."""
+    """Seconds spent in each of several functions. The time of a nested call counts for its caller too."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
 
     def watch(self, owner: Any, name: str, part: str) -> None:
-        """Replace a method by one that is timed."""
+        """Replace a method with a timed version."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def timed(*given: Any, **words: Any) -> Any:
@@ -94,7 +95,7 @@ class Clock:
 
 
 def watched(trainer: Any) -> Clock:
-    """A clock of a trainer's parts."""
+    """Return a clock for the parts of a trainer."""
     clock = Clock()
     for owner, name, part in (
         (trainer.model, "stage_maps", "trunk"),
@@ -113,7 +114,7 @@ def watched(trainer: Any) -> Clock:
 
 
 def count_regions() -> dict[str, int]:
-    """From now on `regions` and `positives` of the step that was computed last."""
+    """Record `regions` and `positives` of the latest step from now on."""
     found: dict[str, int] = {}
     sampled = host.sampled
 
@@ -127,7 +128,7 @@ def count_regions() -> dict[str, int]:
 
 
 def parts(clock: Clock, steps: int) -> dict[str, float]:
-    """Seconds per step of parts that do not overlap."""
+    """Return seconds per step for parts that do not overlap."""
     each = {name: seconds / steps for name, seconds in clock.seconds.items()}
     each["rpn_and_input"] = each.pop("first_half") - each["trunk"] - each["pyramid"]
     each["sampling_and_masks"] = each.pop("host") - each["proposals"]
@@ -138,7 +139,7 @@ def parts(clock: Clock, steps: int) -> dict[str, float]:
 
 
 def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, Any]:
-    """What is printed; `eager`: the parts of a step can be timed one by one."""
+    """Measure the step. `eager`: the parts of a step can be timed separately."""
     regions, clock = count_regions(), watched(trainer) if eager else None
     wall, cpu = time.perf_counter(), time.process_time()
     stats = trainer.train([[batch]] * steps, 1)

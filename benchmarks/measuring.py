@@ -1,7 +1,4 @@
-"""What benchmarks share: the processes that they measure, and JSON that says where, when and beside what else.
-
-Who imports this finds `testing`, which lies beside this folder, from whatever folder the script is started.
-"""
+"""Shared functions of the benchmarks: measured processes, and JSON output with machine, date and load."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from suite.common import registry
 from suite.common.git_state import git_state
 from suite.launch import mxnet, pytorch
@@ -30,14 +25,13 @@ from testing.python_path import with_yaml
 from workloads.api import WorkerContext, Workload
 
 PROJECT = Path(__file__).resolve().parent.parent
-BENCHMARKS = PROJECT / "benchmarks"
 FRAMEWORKS = "pytorch,tensorflow,mxnet"
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 _BEGIN, _LOAD = time.time(), os.getloadavg()[0]
 
 
 def parser_with(doc: str | None, /, **options: str | float) -> argparse.ArgumentParser:
-    """A parser that says the first line of a script, with `--NAME` for each option: its default, whose type it takes."""
+    """Return a parser described by the first line of `doc`, with `--NAME` for each option and the type of its default."""
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     for name, default in options.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
@@ -45,7 +39,7 @@ def parser_with(doc: str | None, /, **options: str | float) -> argparse.Argument
 
 
 def head(benchmark: str, cores: int = 0) -> dict[str, object]:
-    """What a reader of figures must know before them; `cores` of the processor that were used, 0: all."""
+    """Return the context of the figures. `cores`: number of cores that were used, or 0 for all cores."""
     return {
         "benchmark": benchmark,
         "device": f"{cores} core{'s' * (cores > 1)} of {cpu_model()}" if cores else cpu_model(),
@@ -62,7 +56,7 @@ def show(benchmark: str, cores: int = 0, /, **figures: object) -> None:
 
 
 def environment(framework: str) -> Any:
-    """The framework's, which a run on CPUs takes."""
+    """Return the framework's environment for runs on CPUs."""
     from suite.common.run_config import EnvironmentConfig
     from suite.environments.environment import resolve  # not in a framework's environment
 
@@ -70,20 +64,29 @@ def environment(framework: str) -> Any:
 
 
 def in_environment(framework: str, words: Sequence[object], cores: int, malloc: bool = True) -> Any:
-    """The JSON in the last line of what a script prints in a framework's environment, pinned to the first cores.
+    """Run a module in a framework's environment and return the JSON in the last line of its output.
 
-    `malloc`: with the settings of memory that the launcher gives the suite's workers. Raises SystemExit where it fails.
+    The process is pinned to the first `cores` cores.
+
+    Args:
+        framework: Name of the framework whose environment is used.
+        words: Name of the module, then its arguments.
+        cores: Number of cores and of threads.
+        malloc: Set the allocator variables that the launcher sets for the suite's workers.
+
+    Raises:
+        SystemExit: The process failed.
     """
     variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
     if malloc and framework in MALLOC_TUNABLES:
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
-    command = [*pin, *environment(framework).command(*map(str, words))]
+    command = [*pin, *environment(framework).command("-m", *map(str, words))]
     return json.loads(_said(command, variables).strip().splitlines()[-1])
 
 
-def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
-    """Its trainer, set up in this process, the only one of its run: at a place, else on one CPU device."""
+def trainer_of(workload: Workload, worker: WorkerContext | None = None, warm_up: bool = True) -> Any:
+    """Set up the workload's trainer in this process, as the only worker. Default of `worker`: one CPU device."""
     worker = worker or WorkerContext(
         0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1
     )
@@ -95,52 +98,52 @@ def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a command took, from its start to its end: the suite's own start and all of its processes included."""
+    """Time of a command from start to end, including the start of the suite and all its processes."""
 
     seconds: float
     cpu_seconds: float
-    """User and system time of the process tree, which other work on the machine disturbs less."""
+    """User and system time of the process tree. Other load on the machine affects this time less."""
     load_average: float
-    """Of the last minute, at the end."""
+    """Load average of the last minute at the end."""
 
     def figures(self) -> dict[str, float]:
-        """Rounded, for JSON."""
+        """Return rounded values for JSON."""
         return {name: round(value, 1) for name, value in vars(self).items()}
 
 
 def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) -> Spent:
-    """`PREFIX python run_suite.py WORDS output=OUTPUT` to its end. Raises SystemExit with what it said if it fails."""
+    """Run `PREFIX python run_suite.py WORDS output=OUTPUT`. Raise SystemExit with its output if it fails."""
     before, start = children_cpu_seconds(), time.monotonic()
     _said([*prefix, sys.executable, str(PROJECT / "run_suite.py"), *words, f"output={output}"], {**os.environ})
     return Spent(time.monotonic() - start, children_cpu_seconds() - before, os.getloadavg()[0])
 
 
 def suite_command(*words: object) -> str:
-    """What `suite WORDS` says."""
+    """Return the output of `suite WORDS`."""
     return _said([sys.executable, "-m", "suite.cli", *map(str, words)], {**os.environ, "PYTHONPATH": str(PROJECT)})
 
 
 def blocks(output: Path) -> list[dict[str, Any]]:
-    """The lines of `metrics.jsonl` of the one run below `output`: one for each evaluation."""
+    """Return the lines of `metrics.jsonl` of the single run below `output`: one line per evaluation."""
     (path,) = output.glob("**/run_0/metrics.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def children_cpu_seconds() -> float:
-    """User and system time of all processes that have ended and were waited for."""
+    """Return user and system time of all child processes that have ended and were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def median_ratio(over: Sequence[Mapping[str, float]], under: Sequence[Mapping[str, float]], key: str) -> float:
-    """Median over rounds of a figure's ratio within a round."""
+    """Return the median over rounds of a figure's ratio within a round."""
     return round(statistics.median(a[key] / b[key] for a, b in zip(over, under, strict=True)), 3)
 
 
 def in_turns(
     names: Sequence[str], rounds: int, run: Callable[[str], dict[str, Any]], key: str, said: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
-    """What `run` finds of each name in every round, from another one on in each; one figure is printed after `said`."""
+    """Return the results of `run` for each name and round. Rounds rotate the order, and print one figure after `said`."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
         first = number % len(names)

@@ -1,14 +1,15 @@
-"""How far NCF is from what the machine can do: training and evaluation against rooflines measured in the same run.
+"""Compares NCF's training and evaluation with rooflines measured in the same run.
 
-    python benchmarks/ncf_roofline.py [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
+    python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
 
-Full-size model at ML-20M's counts, batch 65,536, fp32, one device of 1 or 2 cores.
+The model has full size with ML-20M's counts, batch size 65,536, fp32, on one device of 1 or 2 cores.
 
     roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
 
-Two roofs: with the framework's own GEMM rate at the layers' shapes, and with the best of the three on this machine. Rates are
-measured between the runs (bare/rates.py). Evaluation scores the 1,000 candidates of users of a generated data set with ML-1M's
-counts, full-size layers; its operations are those of the plain forward pass. Prints JSON.
+Two roofs are computed: with the framework's GEMM rate at the layers' shapes, and with the best GEMM rate of all
+frameworks on this machine. Rates are measured between the runs (bare/rates.py). Evaluation scores 1,000 candidates
+for each user of a generated data set with ML-1M's counts, with full-size layers. Its operations are those of the
+plain forward pass. The output is JSON.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 
+from benchmarks.measuring import FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 from suite.common import registry
 
 BATCH = 65_536
 STEPS = 16
 FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
-"""Of the linear layers, per sample; training does three times as many."""
+"""Operations of the linear layers per sample. Training needs three times as many."""
 PARAMETERS = 31_832_577
 ADAM_PASSES = 7
 """Reads of gradient, weight and two moments, writes of weight and two moments."""
@@ -39,14 +40,14 @@ USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
 
 def last_block(framework: str, cores: int, output: Path, *extra: str) -> dict[str, float]:
-    """The last line of a run's `metrics.jsonl`."""
+    """Return the last line of a run's `metrics.jsonl`."""
     words = ["workload=ncf", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={cores}", "seed=1"]
     run_suite([*words, f"batch=global:{BATCH}", *extra], output)
     return blocks(output)[-1]
 
 
 def make_ratings(path: Path) -> None:
-    """A ratings file with ML-1M's users and items."""
+    """Write a ratings file with ML-1M's numbers of users and items."""
     generator = np.random.default_rng(1)
     with open(path, "w", encoding="ascii") as out:
         for user in range(USERS):
@@ -55,26 +56,26 @@ def make_ratings(path: Path) -> None:
 
 
 def training_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Samples per second of the roof."""
+    """Return the training samples per second at the roof."""
     operations = 3 * FORWARD_OPERATIONS * BATCH
     bytes_moved = ADAM_PASSES * 4 * PARAMETERS + EMBEDDING_PASSES * ROW_BYTES * BATCH
     return BATCH / (operations / (gemm_gflops * 1e9) + bytes_moved / (copy_gigabytes * 1e9))
 
 
 def evaluation_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Scored pairs per second of the roof: the forward pass and one gather of the rows."""
+    """Return the scored pairs per second at the roof: the forward pass and one gather of the rows."""
     return 1 / (FORWARD_OPERATIONS / (gemm_gflops * 1e9) + 2 * ROW_BYTES / (copy_gigabytes * 1e9))
 
 
 def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> dict[str, object]:
-    """All frameworks on some cores, interleaved; medians."""
+    """Return medians for all frameworks on this number of cores, measured in alternating order."""
     found: dict[str, dict[str, list[float]]] = {
         name: {"gemm": [], "copy": [], "train": [], "pairs": []} for name in frameworks
     }
     for number in range(rounds):
         for name in frameworks:
             row = found[name]
-            rate = in_environment(name, [BENCHMARKS / "bare" / "rates.py", name, cores, BATCH], cores, malloc=False)
+            rate = in_environment(name, ["benchmarks.bare.rates", name, cores, BATCH], cores, malloc=False)
             row["gemm"].append(rate["gemm_gflops"])
             row["copy"].append(rate["copy_gigabytes_per_second"])
             folder = scratch / f"{name}-{cores}-{number}"
@@ -93,7 +94,7 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
 
 
 def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dict[str, float]:
-    """Medians and shares of the roofs."""
+    """Return medians and fractions of the roofs."""
     gemm, train, pairs = (statistics.median(row[key]) for key in ("gemm", "train", "pairs"))
     return {
         "own_gemm_gflops": round(gemm, 1),

@@ -1,10 +1,11 @@
-"""What the suite costs: its training rate over that of a bare loop of the same model, data and batch.
+"""Measures the suite's overhead: its training rate over that of a bare loop with the same model, data and batch size.
 
-    python benchmarks/overhead.py [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
+    python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
-`synthetic`: ML-20M's counts, batch 65,536, both get ready-made batches: the loop alone. `demo`: small steps, and both draw
-fresh negatives every epoch (the bare loop without rejection). Both run in turn, `--rounds` times; printed as JSON with the
-median of each and their ratio. The bare loops stand in benchmarks/bare/: at most 60 lines each, importing nothing of the suite.
+`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were made in advance, so that only the
+training loops differ. `demo`: small steps, and both programs sample new negatives in every epoch (the bare loop
+without rejection). The programs run in turn for `--rounds` rounds. The output is JSON with the median of each program
+and their ratio. The bare loops are in benchmarks/bare/: at most 60 lines each, without an import of the suite.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 
+from benchmarks.measuring import FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 from suite.common import registry
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import worker_context_for
@@ -30,7 +31,7 @@ BARE_BATCHES = 8
 
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
-    """Samples per second of the suite (training alone, the first block left out where there are several), and the run."""
+    """Return the suite's training samples per second, without the first of several blocks, and the run."""
     words = [
         "workload=ncf",
         f"framework={framework}",
@@ -49,8 +50,8 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 
 def dump_data(run: RunSpec, path: Path) -> None:
-    """What the bare loop trains on: under profile=synthetic the suite's own batches, else the positives, to draw from."""
-    workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
+    """Write the bare loop's data: batches of the suite for profile=synthetic, else the positives to sample from."""
+    workload = registry.load_workload("ncf")(run.settings, run.facts)
     if run.settings.profile == "demo":
         positives = {
             name: np.load(Path(run.settings.data_dir) / f"{name}.npy") for name in ("train_user", "train_item")
@@ -66,7 +67,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
 
 
 def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
-    """Samples per second of the bare loop."""
+    """Return the samples per second of the bare loop."""
     settings = run.settings
     options = {
         **{name: run.dataset_info.sizes[name] for name in ("users", "items")},
@@ -76,12 +77,12 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
         "cores": settings.cores_per_device,
         "learning_rate": settings.hyperparameters["learning_rate"],
     }
-    words = [BENCHMARKS / "bare" / f"ncf_{framework}.py", batches, json.dumps(options)]
+    words = [f"benchmarks.bare.ncf_{framework}", batches, json.dumps(options)]
     return float(in_environment(framework, words, settings.cores_per_device, malloc=False)["samples_per_second"])
 
 
 def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path) -> dict[str, object]:
-    """Interleaved A/B of one framework."""
+    """Measure the suite and the bare loop of one framework in turn."""
     suite, bare = [], []
     batches = scratch / f"{framework}.npz"
     for number in range(rounds):

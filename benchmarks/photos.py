@@ -1,4 +1,4 @@
-"""Made-up photographs for benchmarks of reading images, alone and in the layouts of ImageNet and COCO."""
+"""Generates photographs for benchmarks of image input, as single JPEGs and in the layouts of ImageNet and COCO."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import simplejpeg
 from workloads.common.coco.dataset import SPLITS
 
 HEIGHT, WIDTH = 375, 500
-"""About those of ImageNet's mean."""
+"""Approximate mean size of ImageNet's images."""
 COCO_HEIGHT, COCO_WIDTH, COCO_CLASSES = 480, 640, 80
 OBJECTS_MEAN, POINTS_MEAN = 7.3, 25
 """COCO: 860,001 boxes in 117,266 images with objects; points of a polygon, about."""
 
 
 def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """(height, width, 3) with a photograph's spectrum: noise at several scales, edges, grain."""
+    """Return an image (height, width, 3) with a photograph's spectrum: noise at several scales, edges, grain."""
     random = np.random.default_rng(seed)
     image = np.full((height, width, 3), 128, np.float32)
     for cells, strength in ((4, 60), (16, 35), (64, 22), (250, 10)):
@@ -40,13 +40,13 @@ def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
 
 
 def jpeg(seed: int, height: int, width: int, quality: int) -> bytes:
-    """Such a photograph as a JPEG, colour at half the resolution."""
+    """Return such a photograph as a JPEG, with color at half the resolution."""
     encoded: bytes = simplejpeg.encode_jpeg(photo(seed, height, width), quality, "RGB", "420")
     return encoded
 
 
 def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int) -> int:
-    """Photographs of HEIGHT x WIDTH in ImageNet's layout below `root`; returns the mean size of a file in bytes."""
+    """Write photographs of HEIGHT x WIDTH in ImageNet's layout below `root`. Return the mean file size in bytes."""
     total = 0
     for number in range(train + val):
         path = root / ("train" if number < train else "val") / f"n{number % classes:08d}" / f"{number}.JPEG"
@@ -56,7 +56,7 @@ def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int)
 
 
 def write_coco(root: Path, count: int, quality: int) -> int:
-    """Photographs and annotations in COCO's layout below `root`; returns the mean size of a file in bytes."""
+    """Write photographs and annotations in COCO's layout below `root`. Return the mean file size in bytes."""
     (root / "annotations").mkdir(parents=True)
     total, numbers = 0, itertools.count(1)
     categories = [{"id": kind, "name": f"class {kind}"} for kind in range(1, COCO_CLASSES + 1)]
@@ -73,7 +73,7 @@ def write_coco(root: Path, count: int, quality: int) -> int:
 
 
 def coco_objects(image: int) -> list[dict[str, Any]]:
-    """Synthetic objects of an image: geometric numbers, sides around 55 pixels; a tenth has two polygons."""
+    """Generate objects of an image: geometric counts, sides around 55 pixels, a tenth with two polygons."""
     random = np.random.default_rng(image)
     found: list[dict[str, Any]] = []
     for number in range(min(int(random.geometric(1 / OBJECTS_MEAN)), 60)):
@@ -91,7 +91,7 @@ def coco_objects(image: int) -> list[dict[str, Any]]:
 
 
 def _outline(random: np.random.Generator, corner: np.ndarray, size: np.ndarray) -> list[float]:
-    """x, y in turn of a star-shaped polygon that nearly fills a box."""
+    """Return x, y, x, y, … of a star-shaped polygon that nearly fills a box."""
     turn = np.sort(random.uniform(0, 2 * np.pi, 3 + int(random.geometric(1 / POINTS_MEAN))))
     radius = random.uniform(0.7, 1, len(turn))[:, None] / 2
     points = corner + size * (0.5 + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1))

@@ -1,9 +1,10 @@
-"""Time and memory to prepare ImageNet's 1,331,167 files; prints JSON.
+"""Measures time and memory to prepare ImageNet's 1,331,167 files. The output is JSON.
 
-    python benchmarks/prepare_imagenet.py [--train 1281167] [--val 50000]
+    python -m benchmarks.prepare_imagenet [--train 1281167] [--val 50000]
 
-The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders: all are in memory,
-so a disk's own time is not in these figures. Peak memory is the largest resident set of one process.
+The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders. All photographs
+are in memory, so the figures do not include the time of a disk. Peak memory is the largest resident set of a single
+process.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import photos
-from measuring import parser_with, show, suite_command
+from benchmarks import photos
+from benchmarks.measuring import parser_with, show, suite_command
 
 CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
 
 
 def write_images(root: Path, counts: dict[str, int]) -> None:
-    """The photographs, and links to them in ImageNet's layout."""
+    """Write the photographs, and links to them in ImageNet's layout."""
     originals = root / "photographs"
     originals.mkdir()
     for number in range(PHOTOGRAPHS):
@@ -35,7 +36,7 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
 
 
 def prepare(source: Path, destination: Path) -> dict[str, object]:
-    """Seconds, memory and lines of `suite data prepare imagenet`."""
+    """Return seconds, memory and output lines of `suite data prepare imagenet`."""
     start = time.perf_counter()
     said = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination)
     return {

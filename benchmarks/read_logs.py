@@ -1,10 +1,11 @@
-"""How fast logs are read: `suite.results.read` against mlperf-logging's own parser on the same files; prints JSON.
+"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser on the same files. The output is JSON.
 
-    python benchmarks/read_logs.py [--logs 1000] [--kilobytes 50] [--rounds 3]
+    python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
-Half of the logs are like ours (records alone), half like a submitter's (records between the lines of a training script). Both
-readers take them in turn, in one process on one core; the parser only splits lines into records, the reader also interprets
-them. Wanted: at most 10 seconds for 1,000 logs of 50 KB, and at least three times faster than the parser.
+Half of the logs are like the suite's (records only), half are like a submitter's (records between the output of a
+training script). Both readers read the logs in turn, in a single process on one core. The parser only splits lines
+into records, whereas the reader also interprets the records. The targets are at most 10 seconds for 1,000 logs of 50
+KB, and three times the speed of the parser.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from measuring import parser_with, show
 from mlperf_logging.compliance_checker import mlp_parser
 
+from benchmarks.measuring import parser_with, show
 from suite.results import read
 
 WANTED_SECONDS_PER_1000 = 10.0
@@ -32,7 +33,7 @@ START_MS = 1_700_000_000_000
 
 
 def record(time_ms: int, key: str, value: object = None, kind: str = "POINT_IN_TIME", **metadata: object) -> str:
-    """One `:::MLLOG` line."""
+    """Return one `:::MLLOG` line."""
     body = {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value}
     return (
         ":::MLLOG " + json.dumps(body | {"metadata": {"file": "/workspace/train.py", "lineno": 342, **metadata}}) + "\n"
@@ -40,7 +41,7 @@ def record(time_ms: int, key: str, value: object = None, kind: str = "POINT_IN_T
 
 
 def head(rng: random.Random) -> Iterator[str]:
-    """Identity, settings and `run_start`."""
+    """Yield the identity, the settings and `run_start`."""
     identity = {"benchmark": "ncf", "org": "DEMO", "division": "open", "status": "research", "platform": "1xCPU"}
     for name, text in identity.items():
         yield record(START_MS, f"submission_{name}", text)
@@ -59,7 +60,7 @@ def head(rng: random.Random) -> Iterator[str]:
 
 
 def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
-    """(time, lines) of one epoch after the other, each with its evaluation and `noise` lines of a training script."""
+    """Yield (time, lines) for each epoch, with its evaluation and `noise` lines of a training script."""
     now = START_MS + 1000
     for epoch in count(1):
         accuracy, rate = 0.635 - 0.4 / epoch + rng.random() * 1e-3, rng.uniform(4e6, 5e6)
@@ -90,7 +91,7 @@ def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def log_text(seed: int, size: int, noise: int) -> str:
-    """A log of about `size` bytes."""
+    """Return a log of about `size` bytes."""
     rng = random.Random(seed)
     lines = list(head(rng))
     written = sum(map(len, lines))
@@ -103,7 +104,7 @@ def log_text(seed: int, size: int, noise: int) -> str:
 
 
 def seconds_of(work: Callable[[Path], object], files: Sequence[Path]) -> float:
-    """Wall seconds that `work` takes for all files, one after the other."""
+    """Return the wall seconds that `work` takes for all files in sequence."""
     start = time.perf_counter()
     for file in files:
         work(file)
@@ -111,13 +112,13 @@ def seconds_of(work: Callable[[Path], object], files: Sequence[Path]) -> float:
 
 
 def parse(path: Path) -> tuple[list[Any], list[Any]]:
-    """mlperf-logging's parser on one file: (lines, those that it could not read)."""
+    """Parse a file with mlperf-logging. Return its records and the lines that failed."""
     parsed: tuple[list[Any], list[Any]] = mlp_parser.parse_file(str(path), ruleset=RULESET)
     return parsed
 
 
 def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
-    """Both readers in turn on both kinds of logs; the median of the rounds."""
+    """Measure both readers in turn on both kinds of logs. Return medians over the rounds."""
     mine: dict[str, list[float]] = {kind: [] for kind in files}
     theirs: dict[str, list[float]] = {kind: [] for kind in files}
     for _ in range(rounds):
@@ -141,7 +142,7 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write the logs, check that both readers see the same, measure, print."""
+    """Write the logs, check that both readers find the same records, measure, and print."""
     parser = parser_with(__doc__, logs=1000, kilobytes=50, rounds=3)
     args = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

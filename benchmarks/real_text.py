@@ -1,15 +1,15 @@
 """Translation of real text: a corpus of English-German messages from Debian packages, baselines, and runs on it; prints JSON.
 
-    python benchmarks/real_text.py corpus --to DIR [--debs DIR] [PACKAGE …]
+    python -m benchmarks.real_text corpus --to DIR [--debs DIR] [PACKAGE …]
     suite data prepare parallel-text --from DIR/text --merges 4000 --to DIR/parallel-text
-    python benchmarks/real_text.py baselines --corpus DIR
-    python benchmarks/real_text.py train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
+    python -m benchmarks.real_text baselines --corpus DIR
+    python -m benchmarks.real_text train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
 
 For one's own check: programs' messages are short, alike and under many licences, nothing of them is kept here, and no
 published score compares. `corpus` downloads the packages of real_text_packages.txt, or those that are named, with apt-get (or
 takes those of --debs), reads their German message catalogues and writes {train,dev,test}.{en,de}, a sentence a line: no English
 sentence stands there twice, letter case and digits aside, and which pairs are held out is a hash of their text. `train` ends a
-run that takes longer than --minutes; BLEU is that of the evaluations until then. Wall time counts what others do on the
+run that takes longer than --minutes; BLEU is that of the evaluations until then. Wall time includes other load on the
 machine, CPU minutes do not. Two commands at once with --cores 1 each want a core of their own (taskset -c 0, -c 1).
 """
 
@@ -36,20 +36,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import psutil
-from measuring import BENCHMARKS, PROJECT, parser_with, show
 
+from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.common.text import bleu, sources
 
-PACKAGES = BENCHMARKS / "real_text_packages.txt"
-"""Of Debian 12, with German catalogues: 300 MB."""
+PACKAGES = PROJECT / "benchmarks" / "real_text_packages.txt"
+"""Debian 12 packages with German catalogues: 300 MB."""
 CATALOGUE = re.compile(r"(^|/)de(_DE)?/LC_MESSAGES/[^/]+\.mo$|/[^/]*de_DE\.mo$")
 HELD_OUT = {"test": 500, "dev": 500}
 WORDS = (4, 50)
-"""Of a side."""
+"""Minimum and maximum number of words of a side."""
 RATIO = 2.5
-"""Words of one side over those of the other."""
+"""Maximum ratio between the word counts of the two sides."""
 ITERATIONS = 8
-"""Of expectation-maximisation for the word-by-word lexicon."""
+"""Iterations of expectation maximization for the word-by-word lexicon."""
 MEDIUM_GNMT = ("workload.hidden=256", "workload.layers=3")
 MEDIUM_TRANSFORMER = ("workload.hidden=256", "workload.feed_forward=1024", "workload.layers=3", "workload.heads=4")
 RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -59,11 +59,11 @@ RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
     "gnmt-pytorch-medium": (4, (*MEDIUM_GNMT, "workload.learning_rate=0.002")),
     "transformer-pytorch-medium": (6, (*MEDIUM_TRANSFORMER, "workload.learning_rate=0.0015")),
 }
-"""Workload, framework and size to epochs and the settings beside the demo's."""
+"""Workload, framework and size, mapped to epochs and to overrides of the demo's settings."""
 
 Floats = npt.NDArray[np.float64]
 _ODD = re.compile(r"[<>%{}\\|=_&$@#~`*\[\]/^\0]|--|\.\w|:$")
-"""Markup, places to be filled in, options, paths: no sentences."""
+"""Markup, placeholders, options and paths, which are not sentences."""
 _MNEMONIC = re.compile(r"[_&](?=\w)")
 _PLAIN = str.maketrans(
     {"„": '"', "“": '"', "”": '"', "«": '"', "»": '"', "‚": "'", "‘": "'", "’": "'", "–": "-", "…": "..."}
@@ -75,7 +75,7 @@ _BOUNDARY = re.compile(r"(?<=[.!?]) +(?=[A-ZÄÖÜ])")
 
 
 def catalogues(deb: Path) -> Iterator[bytes]:
-    """The German message catalogues of a package."""
+    """Yield the German message catalogues of a package."""
     command = ["dpkg-deb", "--fsys-tarfile", str(deb)]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE) as process,
@@ -88,7 +88,7 @@ def catalogues(deb: Path) -> Iterator[bytes]:
 
 
 def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
-    """Original and translation of each message of a .mo file (GNU gettext manual, "The Format of GNU MO Files")."""
+    """Yield original and translation of each message in a .mo file (GNU gettext manual, "The Format of GNU MO Files")."""
     order = "<" if catalogue[:4] == b"\xde\x12\x04\x95" else ">"
     count, originals, translations = struct.unpack_from(f"{order}3I", catalogue, 8)
     for number in range(count):
@@ -103,14 +103,14 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
 
 
 def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
-    """A message's pairs of sentences; the message as one where sides have unequal numbers of them."""
+    """Yield the sentence pairs of a message, or the message as one pair if the sides' sentence counts differ."""
     sides = [" ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split()) for text in (original, translation)]
     found = [_BOUNDARY.split(side) for side in sides]
     return zip(*found, strict=True) if len(found[0]) == len(found[1]) else [(sides[0], sides[1])]
 
 
 def is_kept(pair: tuple[str, str]) -> bool:
-    """Whether a pair looks like a sentence and its translation."""
+    """Check whether a pair looks like a sentence and its translation."""
     if pair[0] == pair[1] or any(_ODD.search(side) for side in pair):
         return False
     counts = sorted(len(side.split()) for side in pair)
@@ -120,7 +120,7 @@ def is_kept(pair: tuple[str, str]) -> bool:
 
 
 def write_corpus(debs: Iterable[Path], folder: Path) -> dict[str, int]:
-    """{train,dev,test}.{en,de} in `folder`; counts."""
+    """Write {train,dev,test}.{en,de} to `folder` and return counts."""
     pairs: dict[str, tuple[str, str]] = {}
     counts = Counter[str]()
     for deb in debs:
@@ -144,7 +144,7 @@ def write_corpus(debs: Iterable[Path], folder: Path) -> dict[str, int]:
 
 
 def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Download packages unless they are at hand, and write the text."""
+    """Download missing packages and write the text."""
     text = arguments.to / "text"
     if text.exists():
         sys.exit(f"{text} is there already; name another folder with --to, or remove it")
@@ -160,17 +160,17 @@ def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def read(folder: Path, split: str, language: str) -> list[str]:
-    """The lines of a split."""
+    """Return the lines of a split."""
     return (folder / "text" / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
 
 
 def tokens(lines: list[str], language: str) -> list[list[str]]:
-    """Moses' tokens, as translation runs have them."""
+    """Return Moses tokens, as in translation runs."""
     return [line.split() for line in sources.tokenise_lines(lines, language)]
 
 
 def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
-    """Each source word's most probable translation: IBM model 1, learned on the pairs."""
+    """Return the most probable translation of each source word, trained on the pairs with IBM model 1."""
     names: list[list[str]] = []
     ids = []
     for side in (source, target):
@@ -197,7 +197,7 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
 
 
 def nearest(train: list[list[str]], test: list[list[str]]) -> list[int]:
-    """For each test sentence the training sentence whose rare words are most alike (cosine of words weighed by rarity)."""
+    """Return the most similar training sentence for each test sentence, by cosine of words weighted by rarity."""
     found = defaultdict(list)
     for number, line in enumerate(train):
         for word in set(line):
@@ -214,7 +214,7 @@ def nearest(train: list[list[str]], test: list[list[str]]) -> list[int]:
 
 
 def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
-    """BLEU on the test sentences of what translates without a model."""
+    """Return BLEU on the test sentences for translations without a model."""
     folder = arguments.corpus
     english, german = (tokens(read(folder, "train", language), language) for language in ("en", "de"))
     test, references = tokens(read(folder, "test", "en"), "en"), read(folder, "test", "de")
@@ -236,7 +236,7 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
-    """CPU seconds so far of a process and its descendants, those that have ended included as last seen."""
+    """Return CPU seconds so far of a process and its descendants, including ended descendants as last measured."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for each in (process, *process.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -246,7 +246,7 @@ def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
 
 
 def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[str, Any]:
-    """One run; BLEU after each epoch, with minutes and CPU minutes since the command began."""
+    """Train once. Return BLEU after each epoch, with minutes and CPU minutes since the command started."""
     workload, framework, _ = name.split("-")
     epochs, sizes = RUNS[name]
     epochs = arguments.epochs or epochs
@@ -275,7 +275,7 @@ def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[st
 
 
 def evaluations(output: Path) -> list[dict[str, Any]]:
-    """BLEU in points and the validation loss after each epoch so far."""
+    """Return BLEU in points and the validation loss after each completed epoch."""
     found = list(output.glob("*/run_0/metrics.jsonl"))
     text = found[0].read_text() if found else ""
     blocks = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
@@ -287,7 +287,7 @@ def evaluations(output: Path) -> list[dict[str, Any]]:
 
 
 def train(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The runs, one after the other."""
+    """Train all runs in sequence."""
     results = {}
     for name in arguments.runs.split(","):
         results[name] = train_one(name, arguments, arguments.to / name)
@@ -296,7 +296,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Carry out a part and print what it found, with the machine and the versions."""
+    """Run a part and print its results, with the machine and the versions."""
     parser = parser_with(__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
     of_corpus, of_baselines, of_train = (parts.add_parser(name) for name in ("corpus", "baselines", "train"))

@@ -1,13 +1,14 @@
-"""The step on two devices as `suite scaling` predicts it from one device and all-reduces, against the measured one.
+"""Compares the step on two devices, as `suite scaling` predicts it from one device and all-reduces, with the measured step.
 
-    python benchmarks/step_prediction.py [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
+    python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
                                          [--beside] [--several nodes=2 …]
 
-Two CPU devices of one core. In each round: all-reduces on two devices; a demo on one device with two batches, which give t0
-and c; the same on two devices with a batch between. Predicted and measured step are medians over rounds. `--link` names what
-lies between the devices, for the figures; `--several` are words for every run on two devices, such as those that spread it
-over two hosts. `--beside`: runs on one device go in pairs, one on each core, and the slower one counts: what the cores share,
-memory and other people's work, is then in t0 and c. Prints JSON.
+The two devices are CPU devices of one core. Each round runs all-reduces on two devices, a demo on one device with two
+batch sizes, which give t0 and c, and the same demo on two devices with a batch size in between. Predicted and
+measured step are medians over rounds. `--link` names the link between the devices in the output. `--several` has
+overrides for every run on two devices, such as those that distribute it over two hosts. `--beside`: runs on one
+device go in pairs, one on each core, and the slower run counts. The contention for memory and other load are then
+part of t0 and c. The output is JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from measuring import children_cpu_seconds, parser_with, run_suite, show
-
+from benchmarks.measuring import children_cpu_seconds, parser_with, run_suite, show
 from suite.machine.devices import cpu_cores
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
@@ -32,12 +32,12 @@ from suite.results.predict.systems import Interconnect, System
 
 DEVICES = 2
 LIMIT = 0.15
-"""Of the error of a predicted step."""
+"""Maximum relative error of a predicted step."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """How a demo is run: samples a device, in the fit and in the prediction, and steps."""
+    """Settings of a demo: samples per device for the fit and for the prediction, and steps."""
 
     batches: tuple[int, int]
     between: int
@@ -48,19 +48,19 @@ DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 600), "resnet50": Demo((8, 32), 16, 
 
 
 class Runs:
-    """Runs of the suite, each in a folder of its own."""
+    """Runs of the suite, each in a separate folder."""
 
     def __init__(self, folder: Path, framework: str, several: Sequence[str], beside: bool) -> None:
         self.folder, self.framework, self.several, self.count = folder, framework, several, 0
         self.beside = beside
 
     def record(self, devices: int, *words: str) -> RunRecord:
-        """What the log of one run says."""
+        """Run once and return the parsed log."""
         (found,) = self.records(devices, [()], *words)
         return found
 
     def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
-        """What the logs of runs say that go side by side, each started with a prefix of its own."""
+        """Run several commands at once, each with its prefix, and return the parsed logs."""
         first, self.count = self.count, self.count + len(prefixes)
         outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
         typed = [f"framework={self.framework}", "device=cpu", "seed=1", f"gpus={devices}", *words]
@@ -70,7 +70,7 @@ class Runs:
         return [read(next(output.glob("*/run_0/result_0.txt"))) for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
-        """Seconds of a step with `batch` samples a device, without warm-up and evaluation."""
+        """Return the seconds of a step with `batch` samples per device, without warm-up and evaluation."""
         words = (f"workload={workload}", "profile=demo", f"batch=per_device:{batch}", "timing.warmup_steps=10")
         cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
         prefixes: list[tuple[str, ...]] = [("taskset", "-c", str(core)) for core in cores] or [()]
@@ -78,7 +78,7 @@ class Runs:
         return max(_step_seconds(record, batch * devices) for record in records), records[0]
 
     def link(self) -> LinkFit:
-        """Of all-reduces up to 16 MiB."""
+        """Fit the link to all-reduces up to 16 MiB."""
         sums = self.record(
             DEVICES, "workload=allreduce", "profile=synthetic", "timing=steps", f"batch=global:{16 << 20}"
         )
@@ -95,7 +95,7 @@ def _step_seconds(record: RunRecord, batch_global: int) -> float:
 
 
 def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[float, float]:
-    """Seconds of a step on two devices, predicted and measured."""
+    """Return predicted and measured seconds of a step on two devices."""
     demo = DEMOS[workload]
     cost = fit_step([(batch, runs.step(workload, 1, batch)[0]) for batch in demo.batches])
     seconds, record = runs.step(workload, DEVICES, demo.between)

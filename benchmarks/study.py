@@ -1,12 +1,13 @@
-"""A study as JSON and as pictures: its table, what the machine did meanwhile, and its figures.
+"""Runs a study and prints it as JSON: the table, the load of the machine, and optionally the figures as SVG.
 
-    python benchmarks/study.py NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
+    python -m benchmarks.study NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
-Runs `python run_suite.py study=NAME KEY=VALUE …` and prints JSON: the table of `suite report` (numbers as it prints them),
-for each job what others took of its cores and what it got of the CPU time that it asked for (a rate over that share is about
-that of an idle machine), time and CPU time of the whole command. `--figures` writes the figures as SVG,
-named study_NAME.svg or study_NAME_NUMBER.svg; `--name`: another name than the study's; `--runs`: where runs are kept, and
-taken up again if they are there.
+The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON has the table of `suite report` with the
+printed numbers, two shares per job (the share of its cores used by unrelated processes, and the share of its
+requested CPU time that it received), and the time and CPU time of the whole command. A rate divided by the second
+share is about the rate on an idle machine. `--figures` writes study_NAME.svg or study_NAME_NUMBER.svg. `--name`
+replaces the name of the study in these files. `--runs` keeps the runs in a folder, and resumes runs that are already
+there.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from measuring import parser_with, run_suite, show, suite_command
-
+from benchmarks.measuring import parser_with, run_suite, show, suite_command
 from suite.results.columns import Run
 from suite.results.render.text_table import text_table
 from suite.results.table import read_runs
@@ -24,7 +24,7 @@ from suite.results.views.study import studies, study_section
 
 
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
-    """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
+    """Map each job folder to two shares: its cores used by unrelated processes, and its requested CPU time received."""
     found = {}
     for one in runs:
         if one.condition is not None:
@@ -36,7 +36,7 @@ def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
 
 
 def draw(runs: Path, folder: Path, name: str) -> list[str]:
-    """The study's figures as SVG files in `folder`; their names."""
+    """Write the study's figures as SVG files to `folder` and return their names."""
     with tempfile.TemporaryDirectory() as scratch:
         figures, page = Path(scratch) / "figures", Path(scratch) / "page.html"
         suite_command("report", runs, "--html", page, "--figures", figures)

@@ -1,9 +1,10 @@
-"""What watching the machine costs: CPU time per sample and share of a core; prints JSON.
+"""Measures the cost of telemetry: CPU time per sample and share of a core. The output is JSON.
 
-    python benchmarks/telemetry.py [--seconds 20] [--processes 8]
+    python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
-Samples as a run does, once a second beside idle processes that stand for the run's; the target is 0.5 % of a core.
-`bare_cpu_seconds_per_sample` is a thread that wakes up as often and only asks for the time.
+Samples are taken once per second as in a run, next to idle processes that stand in for the run's processes. The
+target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the time of a thread that wakes up equally often and only
+reads the time.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import time
 from pathlib import Path
 
 import psutil
-from measuring import parser_with, show
 
+from benchmarks.measuring import parser_with, show
 from suite.control.telemetry import INTERVAL_SECONDS, TelemetryRecorder
 from suite.machine import devices
 
@@ -25,7 +26,7 @@ TARGET_CORE_SHARE = 0.005
 
 
 def sampled(seconds: float) -> tuple[int, float]:
-    """(samples, CPU seconds of the sampling thread)."""
+    """Return the number of samples and the CPU seconds of the sampling thread."""
     with tempfile.TemporaryDirectory() as folder:
         telemetry = TelemetryRecorder(
             Path(folder) / "telemetry.jsonl", Path(folder) / "result_0.txt", bool(devices.gpus())
@@ -37,7 +38,7 @@ def sampled(seconds: float) -> tuple[int, float]:
 
 
 def bare(seconds: float) -> tuple[int, float]:
-    """The same of a thread that does nothing."""
+    """Return the same for a thread that only reads the time."""
     found = [0.0]
     count = int(seconds / INTERVAL_SECONDS)
 
@@ -53,7 +54,7 @@ def bare(seconds: float) -> tuple[int, float]:
 
 
 def measure(seconds: float, processes: int) -> dict[str, object]:
-    """All figures."""
+    """Return all figures."""
     children = [subprocess.Popen(["sleep", str(3 * seconds + 60)]) for _ in range(processes)]
     try:
         samples, cpu_seconds = sampled(seconds)

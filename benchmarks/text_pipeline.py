@@ -1,11 +1,12 @@
-"""Time and memory to prepare, open and plan sentence pairs with WMT's counts, from generated processed files; prints JSON.
+"""Measures time and memory to prepare, open and plan sentence pairs with WMT's counts. The output is JSON.
 
-    python benchmarks/text_pipeline.py [--pairs 4000000]
+    python -m benchmarks.text_pipeline [--pairs 4000000]
 
-Lines are drawn from 32,313 subwords, with lengths like WMT's. Memory is the largest sum of the resident sets of the preparing
-process and its helpers, looked at every 0.05 s; opening, a plan and batches are timed in a fresh process whose files are in the
-page cache. `batches` makes training batches of 128 pairs for one replica, with nothing that consumes them. The machine's load
-and the CPU seconds of preparing stand beside the figures. Needs about 600 bytes of disk per pair in $TMPDIR.
+The processed files are generated: lines consist of 32,313 subwords and have lengths like WMT's. Memory is the maximum
+sum of the resident sets of the preparing process and its helpers, sampled every 0.05 s. Opening, a plan and batches
+are timed in a new process whose files are in the page cache. `batches` makes training batches of 128 pairs for one
+replica without a consumer. The output also has the load of the machine and the CPU seconds of the preparation. The
+files need about 600 bytes of disk per pair in $TMPDIR.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from measuring import PROJECT, parser_with, show
 
+from benchmarks.measuring import PROJECT, parser_with, show
 from workloads.api import WorkerContext
 from workloads.common.batch_plan import buckets_by_samples
 from workloads.common.randomness import bits, stream, uniform
@@ -42,7 +43,7 @@ BATCHES = 3_000
 
 
 def write_source(folder: Path, pairs: int) -> None:
-    """Processed files; frequent subwords are short, as those of a real vocabulary."""
+    """Write processed files in which frequent subwords are short, as in a real vocabulary."""
     words = np.array(
         [f"{'abcdefgh'[number % 8] * (2 + number.bit_length() // 4)}{number}" for number in range(SUBWORDS)]
     )
@@ -61,7 +62,7 @@ def write_source(folder: Path, pairs: int) -> None:
 
 
 def prepare(source: Path, destination: Path) -> dict[str, float]:
-    """Prepare in a process of its own."""
+    """Prepare the data in a separate process."""
     words = ["data", "prepare", "wmt16-en-de", "--from", str(source), "--to", str(destination)]
     start, most = time.perf_counter(), 0
     cpu_seconds: dict[int, float] = {}
@@ -78,7 +79,7 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
 
 
 def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
-    """Bytes of a process and its descendants (pages that they share count for each); notes their CPU seconds so far."""
+    """Return bytes of a process and its descendants, counting shared pages repeatedly, and record their CPU seconds."""
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in (parent, *parent.children(recursive=True)):
@@ -90,7 +91,7 @@ def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Open, plan an epoch, make batches."""
+    """Open the data, plan an epoch, and make batches."""
     start = time.perf_counter()
     found = dataset_info.load_dataset_info(folder)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)
@@ -135,8 +136,8 @@ def main() -> None:
         write_source(source, arguments.pairs)
         size = sum(path.stat().st_size for path in source.iterdir())
         result: dict[str, float] = prepare(source, destination)
-        command = [sys.executable, __file__, "--measure", str(destination)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        command = [sys.executable, "-m", "benchmarks.text_pipeline", "--measure", str(destination)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=PROJECT)
         result |= json.loads(done.stdout)
     shown = {name: round(value, 3) for name, value in result.items()}
     show(

@@ -1,25 +1,25 @@
-"""The Transformer's training step against matrix products, a plain loop and the framework's own model, on CPU cores.
+"""Compares the Transformer's training step with matrix products, a plain loop and a stock model, on CPU cores.
 
-    python benchmarks/transformer_step.py [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
+    python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
                                           [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32] [--cores 2]
                                           [--rounds 3] [--steps 2]
 
-What is measured: translation_step.py. `stock` is torch.nn.Transformer with the same sizes (biases in its attention).
+translation_step.py describes the figures. `stock` is torch.nn.Transformer with the same sizes. Its attention has
+biases.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bare.rates import Case
-from translation_step import Kind, main
-
+from benchmarks.bare.rates import Case
+from benchmarks.translation_step import Kind, main
 from workloads.transformer import network
 from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 
 
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
-    """The matrix products of a forward pass, the classifier's by the embedding's table; attention's own left out."""
+    """Return the matrix products of a forward pass, with the tied classifier and without the products inside attention."""
     return [(batch * length, shape[1], shape[0]) for shape in network.shapes(sizes).values() if len(shape) == 2]
 
 

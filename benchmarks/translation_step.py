@@ -1,11 +1,16 @@
-"""What gnmt_step.py and transformer_step.py share: a training step against the framework's own matrix products, a plain loop
-and the framework's own model, on CPU cores.
+"""Shared code of gnmt_step.py and transformer_step.py: compares a training step with other implementations on CPU cores.
 
-Synthetic batches of full sentences, lying ready. The suite's process steps, then multiplies: of every layer the three products
-of a step (forward, gradient by the input, gradient by the weight), all positions at once. `gemm_share` is products' seconds ÷
-step's seconds; `..._cpu` the same of the process's CPU seconds, which a busy machine disturbs less. `bare`: a plain loop as one
-would write it (benchmarks/bare/), `bare_onednn` the same with linear layers through oneDNN, `stock` the framework's own model.
-`suite_to_...`: rate of the suite ÷ theirs. Medians over rounds; the shortest of `--steps`. Prints JSON.
+The batches are synthetic, have full sentences, and are made in advance. The process of the suite runs training steps,
+then the three matrix products of every layer in a step (forward, gradient of the input, gradient of the weight), for
+all positions at once.
+
+* gemm_share: seconds of the products divided by seconds of a step. `..._cpu` uses the process's CPU seconds, which
+  other load on the machine affects less.
+* bare: a plain loop (benchmarks/bare/). `bare_onednn` is the same with linear layers through oneDNN.
+* stock: the framework's model.
+* suite_to_...: rate of the suite divided by the rate of this model.
+
+Figures are medians over rounds. In each round, the shortest of `--steps` steps counts. The output is JSON.
 """
 
 from __future__ import annotations
@@ -15,27 +20,25 @@ import functools
 import json
 import math
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bare.block import shortest
-from bare.rates import Case, mxnet_products, tensorflow_products
-from measuring import BENCHMARKS, FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
 
+from benchmarks.bare.block import shortest
+from benchmarks.bare.rates import Case, mxnet_products, tensorflow_products
+from benchmarks.measuring import FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo
 from workloads.common.text.workload import TranslationWorkload
 
 SUITE = "suite"
 NO_BF16 = ("tensorflow", "mxnet")
-"""Frameworks whose trainer has fp32 alone on a CPU."""
+"""Frameworks whose trainer supports only fp32 on CPUs."""
 SIZES = ("batch", "length", "cores", "steps")
-"""What every process is told."""
+"""Options that every process gets."""
 Figures = dict[str, float]
 
 
@@ -50,14 +53,14 @@ class Kind:
     changed: Callable[[int], Mapping[str, Any]]
     """Hyperparameters for one bucket of this length."""
     tokens: bool
-    """Whether its batch is one of tokens, not of sentences."""
+    """True if the batch size counts tokens, not sentences."""
     products: Callable[[Any, int, int], list[Case]]
     """(network, sentences, their length) to the products of a forward pass."""
     others: Mapping[str, tuple[str, ...]]
-    """Framework to the models beside the suite's: what benchmarks/bare/NAME_FRAMEWORK.py knows."""
+    """Framework, mapped to the models of benchmarks/bare/NAME_FRAMEWORK.py."""
 
     def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
-        """Of one CPU device, with a bucket that is `args.length` long."""
+        """Return the workload on one CPU device, with one bucket of length `args.length`."""
         profile, chosen, words = self.sizes[args.size]
         values = self.workload.named_sets()[chosen].plain
         model = self.workload.defaults(profile, "v0.7", {}).model
@@ -73,7 +76,7 @@ class Kind:
 
 
 def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
-    """The same random words again and again."""
+    """Yield the same random words repeatedly."""
     (specs,) = made.shapes()
     batch = made.dummy_batch(specs)
     generator = np.random.default_rng(1)
@@ -84,7 +87,7 @@ def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
 
 
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """All three of each, through the library that linear layers take here."""
+    """Return a function that computes all three products of each layer with the selected linear backend."""
     import torch
 
     from workloads.frameworks.pytorch.linear import linear
@@ -105,15 +108,15 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
 
 
 def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
-    """Seconds and CPU seconds of a step."""
-    trainer, items = trainer_of(made, warmup=False), batches(made)
+    """Return seconds and CPU seconds of a step."""
+    trainer, items = trainer_of(made, warm_up=False), batches(made)
     seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
     return seconds, cpu
 
 
 def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str) -> Figures:
-    """In the framework's environment: a step of the suite's, and the products."""
+    """Measure a step of the suite and the matrix products, in the framework's environment."""
     made: Any = kind.made(framework, precision, args)
     step, step_cpu = suite_step(made, args)
     cases = kind.products(made.network, args.batch, args.length)
@@ -131,20 +134,20 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
 
 
 def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str) -> Figures:
-    """One model's figures, in a process of its own."""
+    """Return the figures of one model, measured in a separate process."""
     if model == SUITE:
-        words = [Path(sys.argv[0]).resolve(), "--worker", framework, "--precisions", precision]
+        words = [f"benchmarks.{kind.workload.name}_step", "--worker", framework, "--precisions", precision]
         for part in ("size", "linear", *SIZES):
             words += [f"--{part}", getattr(args, part)]
     else:
-        script = BENCHMARKS / "bare" / f"{kind.workload.name}_{framework}.py"
-        words = [script, model, precision, args.size, *(getattr(args, part) for part in SIZES)]
+        module = f"benchmarks.bare.{kind.workload.name}_{framework}"
+        words = [module, model, precision, args.size, *(getattr(args, part) for part in SIZES)]
     found: Figures = in_environment(framework, words, args.cores)
     return found
 
 
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
-    """Of every model the median of each figure; the suite's ratios to the others are medians of ratios within a round."""
+    """Return each model's median figures. Ratios of the suite to another model are medians of ratios within a round."""
     found = {
         model: {name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]}
         for model, of_model in rounds.items()
@@ -156,7 +159,7 @@ def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
 
 
 def options(kind: Kind, description: str, batch: int, length: int) -> argparse.Namespace:
-    """What can be told."""
+    """Parse the command line."""
     parser = parser_with(description, frameworks=FRAMEWORKS, batch=batch, length=length, cores=2, rounds=3, steps=2)
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (PyTorch alone has bf16)")

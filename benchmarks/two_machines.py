@@ -1,16 +1,23 @@
-"""What a second machine costs: steps of demos on two machines of one device against two processes of one machine.
+"""Measures the cost of a second machine: demo steps on two machines of one device against two processes on one machine.
 
     python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch] [--rate 200mbit] [--rounds 5]
         [--steps 40]
 
-The machines are namespaces of this one, each with a core of its own, joined by a cable (tests/machines). Three contenders take
-turns: `processes`, two of one machine; `machines`, one on each, over a cable that is as fast as memory; `slow`, one on each,
-where each sends at most `--rate` (a token bucket; latency cannot be emulated). All train the same batches.
+The machines are network namespaces of this machine, each with a dedicated core, connected by a virtual cable
+(testing/machines). Three contenders take turns: `processes`, two processes on one machine; `machines`, one process on
+each machine, with a cable as fast as memory; `slow`, one process on each machine, where each machine sends at most
+`--rate` (a token bucket, without additional latency). All contenders train on the same batches.
 
-Printed as JSON: step_ms, median over rounds of each run's median step; overhead, machines over processes less 1;
-exposed_communication_ms, slow less machines: what a step waits for the cable; ideal_ms, what an all-reduce of the gradients
-takes at that rate (2 (n - 1) / n of their bytes leave each of n machines); their ratio; others_share, what processes that are
-not the run's took of the cores at most: above 0.05 the figures are worth little. Needs root, and openssh-server.
+The output is JSON:
+
+* step_ms: median over rounds of each run's median step.
+* overhead: machines divided by processes, minus 1.
+* exposed_communication_ms: slow minus machines, the time that a step waits for the cable.
+* ideal_ms: time of an all-reduce of the gradients at this rate (each of n machines sends 2 (n - 1) / n of their bytes).
+* exposed_over_ideal: the ratio of the two.
+* others_share: maximum share of the cores used by unrelated processes. Figures with a share above 0.05 are unreliable.
+
+The script needs root and openssh-server.
 """
 
 from __future__ import annotations
@@ -35,13 +42,13 @@ from testing.machines.machine import Machine
 NODES = 2
 WARM_UP_STEPS = 5
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-"""Of a rate as `tc` writes it."""
+"""Units of a rate in the notation of `tc`."""
 LIMIT_SECONDS = 600.0
 Figures = dict[str, float]
 
 
 def bits_per_second(rate: str) -> float:
-    """`200mbit` as a number. Raises ValueError."""
+    """Convert a rate such as `200mbit` to a number. Raise ValueError if it is invalid."""
     unit = next((unit for unit in UNITS if rate.endswith(unit)), "")
     if not unit or not rate.removesuffix(unit).isdecimal():
         raise ValueError(f"--rate {rate}: a whole number and one of {', '.join(UNITS)}, such as 200mbit")
@@ -49,18 +56,18 @@ def bits_per_second(rate: str) -> float:
 
 
 def ideal_seconds(gradient_bytes: int, rate: float) -> float:
-    """What each of NODES machines has to send in an all-reduce, over its rate in bits per second."""
+    """Return the bytes that each of NODES machines sends in an all-reduce, over its rate in bits per second."""
     return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
 
 
 def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, workload: str, output: Path) -> Path:
-    """One run, whose command is typed on `machine`; its folder."""
+    """Start one run on `machine` and return its folder."""
     words = [
         f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}",
         "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1",
         f"output={output}", *where,
     ]  # fmt: skip
-    command = [sys.executable, PROJECT / "run_suite.py", *words]
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *words]
     done = machine.run(command, cwd=PROJECT, timeout=LIMIT_SECONDS, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{workload} {' '.join(where)}:\n{done.stdout}{done.stderr}")
@@ -68,14 +75,14 @@ def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, w
 
 
 def figures(folder: Path) -> Figures:
-    """Median step in milliseconds, and what others took of the cores."""
+    """Return the median step in milliseconds, and the share of the cores used by unrelated processes."""
     record = read(folder / "result_0.txt")
     others = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
     return {"step_ms": record.step_times["median_ms"], "others_share": others}
 
 
 def gradient_bytes(folder: Path) -> int:
-    """Of all parameters, in fp32."""
+    """Return the bytes of all gradients in fp32."""
     spec = read_run(folder / "run.json")
     workload = registry.load_workload(spec.settings.workload)(spec.settings, spec.dataset_info)
     return sum(weights.size * 4 for _, weights in workload.initial_weights(1))
@@ -84,7 +91,7 @@ def gradient_bytes(folder: Path) -> int:
 def measured(
     workload: str, arguments: argparse.Namespace, places: Mapping[str, tuple[Machine, list[str]]]
 ) -> dict[str, object]:
-    """All contenders of a workload, in turn."""
+    """Measure all contenders of a workload in turn."""
     found: dict[str, list[Figures]] = {name: [] for name in places}
     size = 0
     for number in range(arguments.rounds):

@@ -1,6 +1,6 @@
 """A plain gloo all-reduce between processes on one machine: the median time of TIMED after WARMUPS. No part of the suite.
 
-python allreduce_gloo.py RANK COUNT PORT BYTES CORE; rank 0 prints JSON.
+python -m benchmarks.bare.allreduce_gloo RANK COUNT PORT BYTES CORE; rank 0 prints JSON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Batches for the bare loops, as NumPy arrays (user, item, label). Imports nothing of the suite.
+"""Batches for the bare loops, as NumPy arrays (user, item, label). Does not import the suite.
 
 From a file that holds user_0, item_0, label_0, user_1, …: those, in turn. From one that holds train_user, train_item, items
 and batch_size: every epoch all positives, four fresh negatives each (not rejected if they hit a positive: cheaper than the
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def stream(path):
-    """Batches without end."""
+    """Yield batches without end."""
     arrays = dict(np.load(path))
     size = int(arrays.get("batch_size", 0))
     while size:

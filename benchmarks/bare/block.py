@@ -1,4 +1,4 @@
-"""How the bare loops are timed, and what image models compute. Imports nothing of the suite."""
+"""How the bare loops are timed, and what image models compute. Does not import the suite."""
 
 import json
 import resource
@@ -22,7 +22,7 @@ def print_rate(step, read, images, steps, gigaflops):
 
 
 def shortest(run: Callable[[], object], times: int) -> tuple[float, float, object]:
-    """Seconds and CPU seconds of the shortest of `times`, after one that does not count, and what the last one returned."""
+    """Return seconds and CPU seconds of the shortest of `times` calls after a warm-up call, and the last call's result."""
     run()
     found = []
     for _ in range(times):
@@ -33,13 +33,13 @@ def shortest(run: Callable[[], object], times: int) -> tuple[float, float, objec
 
 
 def print_shortest(step, steps):
-    """A step to warm up, then the shortest of `steps`, each of which returns the loss when it is done; prints JSON."""
+    """Run a warm-up step, then print the shortest of `steps` as JSON. A step returns the loss once it is complete."""
     seconds, cpu, loss = shortest(step, steps)
     print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
 
 
 def print_mean(step, steps):
-    """A step to warm up, then the mean of `steps`, each of which returns its losses and more; prints JSON."""
+    """Run a warm-up step, then print the mean of `steps` as JSON. A step returns its losses and further values."""
     step()
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):

@@ -1,6 +1,6 @@
-"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round. Imports nothing of the suite.
+"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round. Does not import the suite.
 
-    python coco_input.py ssd|maskrcnn pillow|torchvision FOLDER SECONDS
+    python -m benchmarks.bare.coco_input ssd|maskrcnn pillow|torchvision FOLDER SECONDS
 
 FOLDER: COCO's layout, and `priors.npy` float32 (P, 4) centre x, centre y, width, height in shares. torchvision's v2 transforms
 on images decoded by Pillow or torchvision. ssd: a matcher of a few whole-array operations. maskrcnn: masks of every object
@@ -16,11 +16,12 @@ import warnings
 import numpy as np
 import torch
 from PIL import Image
-from rounds import answer
 from torchvision import tv_tensors
 from torchvision.io import ImageReadMode, decode_image, read_file
 from torchvision.ops import box_convert, box_iou
 from torchvision.transforms import v2
+
+from benchmarks.bare.rounds import answer
 
 workload, kind, folder, seconds = sys.argv[1:5]
 torch.set_num_threads(1)
@@ -42,7 +43,7 @@ transform = v2.Compose([*steps, v2.PILToTensor()] if kind == "pillow" else steps
 
 
 def match(boxes, labels):
-    """Offsets (P, 4) and labels (P,) of boxes (n, 4) in shares."""
+    """Return offsets (P, 4) and labels (P,) of boxes (n, 4) in fractions of the image."""
     overlap = box_iou(boxes, corners)
     best, found = overlap.max(0)
     positive = best > 0.5

@@ -1,12 +1,13 @@
-"""A training step of GNMT written by hand with MXNet's Gluon: rnn.LSTM, the fused operator. Imports nothing of the suite.
+"""A training step of GNMT written by hand with MXNet's Gluon: rnn.LSTM, the fused operator. Does not import the suite.
 
-OMP_NUM_THREADS=CORES python gnmt_mxnet.py bare fp32 full|demo BATCH LENGTH CORES STEPS
+OMP_NUM_THREADS=CORES python -m benchmarks.bare.gnmt_mxnet bare fp32 full|demo BATCH LENGTH CORES STEPS
 """
 
 import mxnet as mx
 import numpy as np
 from mxnet.gluon import nn, rnn
-from translation import GNMT, GNMT_CLIP, GNMT_PARAMETERS, SMOOTHING, mxnet
+
+from benchmarks.bare.translation import GNMT, GNMT_CLIP, GNMT_PARAMETERS, SMOOTHING, mxnet
 
 DROPOUT = 0.2
 

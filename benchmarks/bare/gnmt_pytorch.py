@@ -1,13 +1,14 @@
-"""A training step of GNMT as one would write it by hand: nn.LSTM throughout. Imports nothing of the suite.
+"""A training step of GNMT written by hand: nn.LSTM throughout. Does not import the suite.
 
-python gnmt_pytorch.py bare|bare_onednn fp32|bf16 full|demo BATCH LENGTH CORES STEPS
+python -m benchmarks.bare.gnmt_pytorch bare|bare_onednn fp32|bf16 full|demo BATCH LENGTH CORES STEPS
 """
 
 import torch
-from linear import Linear
 from torch import nn
-from translation import GNMT as SIZES
-from translation import pytorch
+
+from benchmarks.bare.linear import Linear
+from benchmarks.bare.translation import GNMT as SIZES
+from benchmarks.bare.translation import pytorch
 
 DROPOUT = 0.2
 

@@ -1,13 +1,14 @@
-"""A training step of GNMT written by hand in TensorFlow. Imports nothing of the suite.
+"""A training step of GNMT written by hand in TensorFlow. Does not import the suite.
 
-    python gnmt_tensorflow.py bare|bare_keras fp32 full|demo BATCH LENGTH CORES STEPS
+    python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo BATCH LENGTH CORES STEPS
 
 bare: an LSTM multiplies the input of all positions at once, then goes through them in a loop of the graph; bare_keras:
 tf.keras.layers.LSTM, which has one bias where the others have two.
 """
 
 import tensorflow as tf
-from translation import GNMT, GNMT_CLIP, GNMT_PARAMETERS, SMOOTHING, tensorflow
+
+from benchmarks.bare.translation import GNMT, GNMT_CLIP, GNMT_PARAMETERS, SMOOTHING, tensorflow
 
 DROPOUT = 0.2
 
@@ -26,7 +27,7 @@ class Bare:
         return self.variables[-1]
 
     def lstm(self, name, x, backwards=False):
-        """(L, B, inputs) to (L, B, hidden)."""
+        """Map (L, B, inputs) to (L, B, hidden)."""
         if name not in self.made:
             self.made[name] = (self.keras_weights if self.keras else self.plain_weights)(x)
         if self.keras:

@@ -1,6 +1,6 @@
-"""Bare rates of reading JPEGs, one JSON line per round. Imports nothing of the suite.
+"""Bare rates of reading JPEGs, one JSON line per round. Does not import the suite.
 
-    python image_loader.py turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
+    python -m benchmarks.bare.image_loader turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
 
 turbo: simplejpeg, each whole image, into one buffer. eighth: the same at 1/8 of the size, which is hardly more than entropy
 decoding: no decoding of whole files at any scale is faster. pillow, torchvision: torch's DataLoader with torchvision v2
@@ -11,7 +11,7 @@ turbo and eighth with two WORKERS: two processes that have nothing in common, an
 import subprocess
 import sys
 
-from rounds import WARM_UP_SECONDS, answer
+from benchmarks.bare.rounds import WARM_UP_SECONDS, answer
 
 kind, listing, seconds, workers = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 with open(listing) as file:
@@ -61,7 +61,7 @@ stream = turbo() if kind in ("turbo", "eighth") else loader()
 whole = kind in ("turbo", "eighth")
 other = None
 if whole and workers == 2:
-    command = [sys.executable, __file__, kind, listing, str(seconds), "0"]
+    command = [sys.executable, "-m", "benchmarks.bare.image_loader", kind, listing, str(seconds), "0"]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     other.stdout.readline()
 answer(stream, 8, seconds, 0.0 if workers and not whole else WARM_UP_SECONDS, other)

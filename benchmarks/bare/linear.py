@@ -1,4 +1,4 @@
-"""A linear layer through oneDNN's operator, as torch.compile emits it. Imports nothing of the suite."""
+"""A linear layer through oneDNN's operator, as torch.compile emits it. Does not import the suite."""
 
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
-"""Mask R-CNN R50-FPN in MXNet, a training step as one would write it by hand in Gluon. Imports nothing of the suite.
+"""Mask R-CNN R50-FPN in MXNet, a training step written by hand in Gluon. Does not import the suite.
 
-    OMP_NUM_THREADS=CORES python maskrcnn_mxnet.py CORES fp32 STEPS INPUTS.npz
+    OMP_NUM_THREADS=CORES python -m benchmarks.bare.maskrcnn_mxnet CORES fp32 STEPS INPUTS.npz
 
 Two hybrid blocks; between them contrib.box_nms of each level's best 2,000 boxes, 512 regions drawn in NumPy, and
 contrib.ROIAlign of maps and of masks. INPUTS and what is printed: see maskrcnn_tensorflow.py.
@@ -11,7 +11,8 @@ import sys
 
 import mxnet as mx
 import numpy as np
-from block import print_mean
+
+from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
@@ -143,7 +144,7 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Regions (512, 4) with labels and deltas, how many of them are positive (they come first), and their objects."""
+    """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
     box = np.concatenate([proposed, objects])
     low, high = np.maximum(box[:, None, :2], objects[:, :2]), np.minimum(box[:, None, 2:], objects[:, 2:])
     shared = np.maximum(high - low + 1, 0).prod(2)

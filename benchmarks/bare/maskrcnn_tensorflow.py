@@ -1,6 +1,6 @@
-"""Mask R-CNN R50-FPN in TensorFlow, a training step as one would write it by hand. Imports nothing of the suite.
+"""Mask R-CNN R50-FPN in TensorFlow, a training step written by hand. Does not import the suite.
 
-    python maskrcnn_tensorflow.py CORES fp32 STEPS INPUTS.npz
+    python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 
 One tf.function: non_max_suppression of each level's best 2,000 boxes, 512 regions drawn by random.shuffle, crop_and_resize of
 maps and of masks. INPUTS: `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), all `anchors` (A, 4) of
@@ -14,7 +14,8 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from block import print_mean
+
+from benchmarks.bare.block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
@@ -47,7 +48,7 @@ def conv(x, name, stride=1):
 
 
 def unit(x, name, norm, stride=1):
-    """Convolution and frozen batch norm."""
+    """Apply a convolution and a frozen batch norm."""
     kernel = weights[f"{name}.weight"]
     before = kernel.shape[0] // 2
     x = tf.pad(x, [[0, 0], [before] * 2, [before] * 2, [0, 0]]) if stride > 1 and before else x
@@ -83,7 +84,7 @@ def pyramid(maps):
 
 
 def rpn(maps):
-    """Logits (A_l,) and deltas (A_l, 4) of each level."""
+    """Return logits (A_l,) and deltas (A_l, 4) for each level."""
     found = []
     for x in (*maps, tf.nn.max_pool2d(maps[-1], 1, 2, "VALID")):
         x = tf.nn.relu(conv(x, "rpn.head.conv.0.0"))
@@ -109,7 +110,7 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Regions (512, 4) with labels and deltas, how many of them are positive (they come first), and their objects."""
+    """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
     box = tf.concat([proposed, objects], 0)
     low, high = tf.maximum(box[:, None, :2], objects[:, :2]), tf.minimum(box[:, None, 2:], objects[:, 2:])
     shared = tf.reduce_prod(tf.maximum(high - low + 1, 0), 2)
@@ -129,7 +130,7 @@ def sample(proposed):
 
 
 def crop(one, box, place, side):
-    """ROIAlign (n, side, side, C) of boxes (n, 4) in cells of maps (b, h, w, C): two samples in each direction of a bin."""
+    """Apply ROIAlign to maps (b, h, w, C): (n, side, side, C) for boxes (n, 4) in cells, two samples per bin and direction."""
     low = box[:, :2]
     step = tf.maximum(box[:, 2:] - low, 1) / (2 * side)
     first, last, cells = low + step / 2, low + (2 * side - 0.5) * step, [one.shape[2] - 1.0, one.shape[1] - 1.0]
@@ -149,7 +150,7 @@ def pool(maps, box, side):
 
 
 def masks(x, label):
-    """Logits (n, 28, 28) of each region's class."""
+    """Return the mask logits (n, 28, 28) for each region's class."""
     for number in range(4):
         x = tf.nn.relu(conv(x, f"mask_head.{number}.0"))
     up, size = "mask_predictor.conv5_mask", (tf.shape(x)[0], 28, 28, 256)

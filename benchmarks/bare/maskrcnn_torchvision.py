@@ -1,6 +1,6 @@
-"""torchvision's Mask R-CNN R50-FPN, a training step as one would write it by hand. Imports nothing of the suite.
+"""torchvision's Mask R-CNN R50-FPN, a training step written by hand. Does not import the suite.
 
-    python maskrcnn_torchvision.py CORES fp32|bf16 STEPS INPUTS.npz
+    python -m benchmarks.bare.maskrcnn_torchvision CORES fp32|bf16 STEPS INPUTS.npz
 
 Frozen batch norm, `trainable_layers=3`, 81 classes, its own defaults, SGD. INPUTS has `image` uint8 (H, W, 3) RGB, `box`
 (G, 4), `label` (G,), `mask` (G, H, W), and `weight/NAME` under torchvision's names. Prints JSON: seconds and CPU seconds
@@ -11,9 +11,10 @@ import sys
 
 import numpy as np
 import torch
-from block import print_mean
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.models.detection.mask_rcnn import MaskRCNN
+
+from benchmarks.bare.block import print_mean
 
 cores, precision, steps, path = sys.argv[1:]
 torch.set_num_threads(int(cores))

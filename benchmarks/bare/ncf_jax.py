@@ -1,8 +1,7 @@
-"""A plain JAX training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
+"""Train NeuMF in a plain JAX loop for `benchmarks.overhead`. BATCHES.npz: see batches.py. Does not import the suite.
 
-    python ncf_jax.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                    "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
-BATCHES.npz: see batches.py.
+python -m benchmarks.bare.ncf_jax BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
+    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
 """
 
 import json
@@ -12,7 +11,8 @@ import time
 
 import jax
 import jax.numpy as jnp
-from batches import stream
+
+from benchmarks.bare.batches import stream
 
 
 def main():

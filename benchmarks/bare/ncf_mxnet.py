@@ -1,9 +1,7 @@
-"""A plain MXNet training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
+"""Train NeuMF in a plain MXNet loop for `benchmarks.overhead`. BATCHES.npz: see batches.py. Does not import the suite.
 
-    python ncf_mxnet.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                      "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
-
-BATCHES.npz: see batches.py.
+python -m benchmarks.bare.ncf_mxnet BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
+    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
 """
 
 import json
@@ -16,8 +14,9 @@ os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
 os.environ["OMP_NUM_THREADS"] = str(options["cores"])  # MXNet reads it when it is loaded
 
 import mxnet as mx  # noqa: E402
-from batches import stream  # noqa: E402
 from mxnet.gluon import nn  # noqa: E402
+
+from benchmarks.bare.batches import stream  # noqa: E402
 
 
 class NeuMF(nn.HybridBlock):

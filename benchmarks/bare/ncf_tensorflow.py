@@ -1,8 +1,8 @@
-"""A plain TensorFlow training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
+"""Train NeuMF in a plain TensorFlow loop for `benchmarks.overhead`. BATCHES.npz: see batches.py. Does not import the suite.
 
-    python ncf_tensorflow.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
-                                           "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
-BATCHES.npz: see batches.py. XLA compiles unless "jit_compile" is false.
+python -m benchmarks.bare.ncf_tensorflow BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
+    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001,
+    "jit_compile": true}'
 """
 
 import json
@@ -11,7 +11,8 @@ import sys
 import time
 
 import tensorflow as tf
-from batches import stream
+
+from benchmarks.bare.batches import stream
 
 
 def main():

@@ -1,6 +1,6 @@
-"""What a framework and this machine can do at best: GEMM rate at NeuMF's shapes, copy bandwidth. Imports nothing of the suite.
+"""What a framework and this machine can do at best: GEMM rate at NeuMF's shapes, copy bandwidth. Does not import the suite.
 
-    python rates.py pytorch|tensorflow|mxnet CORES SAMPLES
+    python -m benchmarks.bare.rates pytorch|tensorflow|mxnet CORES SAMPLES
 
 Times the three products of a training step of each of NeuMF's layers (forward, input gradient, weight gradient) on SAMPLES
 rows, and a copy of 256 MiB (bytes read plus bytes written). Prints JSON: gemm_gflops, copy_gigabytes_per_second.
@@ -19,7 +19,7 @@ Case = tuple[int, int, int]
 
 
 def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
-    """All three of each layer by tf.matmul, waited for."""
+    """Return a function that computes all three products of each layer with tf.matmul and waits for them."""
     import tensorflow as tf
 
     pairs = []
@@ -35,7 +35,7 @@ def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
 
 
 def mxnet_products(cases: Sequence[Case]) -> Callable[[], None]:
-    """The same by FullyConnected(a, b) = a · bᵀ, which goes through oneDNN; mx.nd.dot does not and is half as fast."""
+    """Return the same with FullyConnected(a, b) = a · bᵀ, which uses oneDNN. mx.nd.dot does not, and is half as fast."""
     import mxnet as mx
 
     pairs = []
@@ -90,7 +90,7 @@ def mxnet(cores, samples):
 
 
 def main():
-    from block import shortest
+    from benchmarks.bare.block import shortest
 
     name, cores, samples = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])

@@ -1,17 +1,18 @@
-"""A ResNet-50 training step as one would write it by hand in Gluon. Imports nothing of the suite.
+"""A ResNet-50 training step written by hand in Gluon. Does not import the suite.
 
-    OMP_NUM_THREADS=CORES python resnet_mxnet.py CORES bare|stock|stock_v2 fp32 BATCH STEPS [PIXELS]
+    OMP_NUM_THREADS=CORES python -m benchmarks.bare.resnet_mxnet CORES bare|stock|stock_v2 fp32 BATCH STEPS [PIXELS]
 
 bare: v1.5 from plain layers. stock: the model zoo's resnet50_v1, with strides on the 1×1 convolutions: 6 % less to compute;
-stock_v2: its resnet50_v2, with strides on the 3×3 as in v1.5. Hybridized with static memory, SGD, 224 pixels unless PIXELS says
-otherwise, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
+stock_v2: its resnet50_v2, with strides on the 3×3 as in v1.5. Hybridized with static memory, SGD, 224 pixels unless PIXELS is
+given, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys
 
 import mxnet as mx
-from block import mxnet_gigaflops, print_rate
 from mxnet.gluon import nn
+
+from benchmarks.bare.block import mxnet_gigaflops, print_rate
 
 
 def unit(outputs, kernel, stride=1, relu=True):

@@ -1,16 +1,17 @@
-"""A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
+"""A ResNet-50 training step written by hand. Does not import the suite.
 
-    python resnet_pytorch.py CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
+    python -m benchmarks.bare.resnet_pytorch CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels unless PIXELS says
-otherwise, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
+bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels unless PIXELS is
+given, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys
 
 import torch
-from block import print_rate, pytorch_gigaflops
 from torch import nn
+
+from benchmarks.bare.block import print_rate, pytorch_gigaflops
 
 
 def unit(inputs, outputs, kernel, stride=1):

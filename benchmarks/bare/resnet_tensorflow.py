@@ -1,16 +1,17 @@
-"""A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
+"""A ResNet-50 training step written by hand. Does not import the suite.
 
-    python resnet_tensorflow.py CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
+    python -m benchmarks.bare.resnet_tensorflow CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
 bare: v1.5 from plain operators, SGD; stock: Keras applications' ResNet50, of the form of 2015 (stride on the 1×1: 6 % fewer
-operations; biases). 224 pixels unless PIXELS says otherwise, float
+operations; biases). 224 pixels unless PIXELS is given, float
 images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys
 
 import tensorflow as tf
-from block import print_rate, tensorflow_gigaflops
+
+from benchmarks.bare.block import print_rate, tensorflow_gigaflops
 
 (cores, kind, precision), (batch, steps, pixels) = sys.argv[1:4], map(int, [*sys.argv[4:], 224][:3])
 weights = []

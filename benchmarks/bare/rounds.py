@@ -1,4 +1,4 @@
-"""How a bare loop answers rounds: one word on stdin, one JSON line. Imports nothing of the suite."""
+"""How a bare loop answers rounds: one word on stdin, one JSON line. Does not import the suite."""
 
 import json
 import sys
@@ -8,8 +8,8 @@ WARM_UP_SECONDS = 0.4
 """Caches are cold, and a kernel may have taken memory back meanwhile."""
 
 
-def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
-    """`counts` yields how many items are done; `other`: a process that goes on beside, whose rates are added."""
+def answer(counts, skipped, seconds, warm_up=WARM_UP_SECONDS, other=None):
+    """Answer rounds. `counts` yields numbers of completed items; the rates of the concurrent process `other` are added."""
     for _ in range(skipped):
         next(counts)
     print("ready", flush=True)

@@ -1,6 +1,6 @@
-"""An SSD-ResNet34-300 training step as one would write it by hand in Gluon. Imports nothing of the suite.
+"""An SSD-ResNet34-300 training step written by hand in Gluon. Does not import the suite.
 
-    OMP_NUM_THREADS=CORES python ssd_mxnet.py CORES bare fp32 BATCH STEPS
+    OMP_NUM_THREADS=CORES python -m benchmarks.bare.ssd_mxnet CORES bare fp32 BATCH STEPS
 
 ResNet-34 up to its third stage with stride 1 there, extras, heads, loss; hybridized with static memory, SGD. 300 pixels,
 synthetic float images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
@@ -9,9 +9,10 @@ synthetic float images and targets that lie ready. Prints JSON: images_per_secon
 import sys
 
 import mxnet as mx
-from block import mxnet_gigaflops, print_rate
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
+
+from benchmarks.bare.block import mxnet_gigaflops, print_rate
 
 EXTRAS = ((256, 512, 2), (256, 512, 2), (128, 256, 2), (128, 256, 1), (128, 256, 1))
 

@@ -1,6 +1,6 @@
-"""An SSD-ResNet34-300 training step as one would write it by hand. Imports nothing of the suite.
+"""An SSD-ResNet34-300 training step written by hand. Does not import the suite.
 
-    python ssd_pytorch.py CORES bare fp32|bf16 BATCH STEPS
+    python -m benchmarks.bare.ssd_pytorch CORES bare fp32|bf16 BATCH STEPS
 
 torchvision's resnet34 up to layer3, whose stride becomes 1, extras, heads, loss, SGD; channels-last. 300 pixels,
 synthetic float images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
@@ -11,8 +11,9 @@ import sys
 import torch
 import torch.nn.functional as F
 import torchvision
-from block import print_rate, pytorch_gigaflops
 from torch import nn
+
+from benchmarks.bare.block import print_rate, pytorch_gigaflops
 
 EXTRAS = ((256, 256, 512, 2), (512, 256, 512, 2), (512, 128, 256, 2), (256, 128, 256, 1), (256, 128, 256, 1))
 HEADS = ((256, 4), (512, 6), (512, 6), (256, 6), (256, 4), (256, 4))

@@ -1,6 +1,6 @@
-"""An SSD-ResNet34-300 training step as one would write it by hand. Imports nothing of the suite.
+"""An SSD-ResNet34-300 training step written by hand. Does not import the suite.
 
-    python ssd_tensorflow.py CORES bare fp32|bf16 BATCH STEPS
+    python -m benchmarks.bare.ssd_tensorflow CORES bare fp32|bf16 BATCH STEPS
 
 ResNet-34 up to its third stage with stride 1 there, extras, heads, loss, SGD from plain operators in one tf.function. 300
 pixels, synthetic float images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
@@ -9,7 +9,8 @@ pixels, synthetic float images and targets that lie ready. Prints JSON: images_p
 import sys
 
 import tensorflow as tf
-from block import print_rate, tensorflow_gigaflops
+
+from benchmarks.bare.block import print_rate, tensorflow_gigaflops
 
 (cores, _, precision), (batch, steps), weights, nn = sys.argv[1:4], map(int, sys.argv[4:]), [], tf.nn
 narrow = tf.bfloat16 if precision == "bf16" else tf.float32

@@ -1,6 +1,6 @@
-"""A training step of the Transformer (big) written by hand with MXNet's Gluon. Imports nothing of the suite.
+"""A training step of the Transformer (big) written by hand with MXNet's Gluon. Does not import the suite.
 
-OMP_NUM_THREADS=CORES python transformer_mxnet.py bare fp32 full|demo BATCH LENGTH CORES STEPS
+OMP_NUM_THREADS=CORES python -m benchmarks.bare.transformer_mxnet bare fp32 full|demo BATCH LENGTH CORES STEPS
 """
 
 import math
@@ -8,7 +8,8 @@ import math
 import mxnet as mx
 import numpy as np
 from mxnet.gluon import nn
-from translation import LENGTH, SMOOTHING, TRANSFORMER, mxnet
+
+from benchmarks.bare.translation import LENGTH, SMOOTHING, TRANSFORMER, mxnet
 
 DROPOUT = 0.1
 

@@ -1,15 +1,16 @@
-"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer. Imports nothing of the suite.
+"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer. Does not import the suite.
 
-python transformer_pytorch.py bare|bare_onednn|stock fp32|bf16 full|demo BATCH LENGTH CORES STEPS
+python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo BATCH LENGTH CORES STEPS
 """
 
 import math
 
 import torch
-from linear import Linear, product
 from torch import nn
 from torch.nn import functional
-from translation import TRANSFORMER, pytorch
+
+from benchmarks.bare.linear import Linear, product
+from benchmarks.bare.translation import TRANSFORMER, pytorch
 
 DROPOUT = 0.1
 

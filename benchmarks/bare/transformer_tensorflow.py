@@ -1,12 +1,13 @@
-"""A training step of the Transformer (big) written by hand in TensorFlow. Imports nothing of the suite.
+"""A training step of the Transformer (big) written by hand in TensorFlow. Does not import the suite.
 
-python transformer_tensorflow.py bare|bare_xla fp32 full|demo BATCH LENGTH CORES STEPS
+python -m benchmarks.bare.transformer_tensorflow bare|bare_xla fp32 full|demo BATCH LENGTH CORES STEPS
 """
 
 import math
 
 import tensorflow as tf
-from translation import SMOOTHING, TRANSFORMER, tensorflow
+
+from benchmarks.bare.translation import SMOOTHING, TRANSFORMER, tensorflow
 
 DROPOUT = 0.1
 

@@ -1,4 +1,4 @@
-"""How the bare translation loops train and are timed. Imports nothing of the suite.
+"""How the bare translation loops train and are timed. Does not import the suite.
 
 Each takes MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Full sentences of random words, fixed shapes, the framework's own
 dropout, Adam. A step to warm up, then the shortest of STEPS; prints JSON: its seconds and CPU seconds, and the loss.
@@ -8,7 +8,7 @@ dropout, Adam. A step to warm up, then the shortest of STEPS; prints JSON: its s
 import contextlib
 import sys
 
-from block import print_shortest
+from benchmarks.bare.block import print_shortest
 
 GNMT = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
 """Words, hidden values, layers of encoder and decoder."""
@@ -24,10 +24,11 @@ BATCH, LENGTH, CORES, STEPS = map(int, numbers)
 
 
 def pytorch(make, sizes):
-    """The model is a module: (source, target) to logits."""
+    """Train a module that maps (source, target) to logits."""
     import torch
-    from linear import Linear
     from torch.nn import functional
+
+    from benchmarks.bare.linear import Linear
 
     torch.set_num_threads(CORES)
     torch.manual_seed(1)
@@ -50,7 +51,7 @@ def pytorch(make, sizes):
 
 
 def tensorflow(make, sizes, beta2, epsilon, clip=None):
-    """The model has `loss(source, target, label)`, whose first call makes its `variables`. `bare_xla` is compiled by XLA."""
+    """Train a model whose first call of `loss(source, target, label)` creates its `variables`. XLA compiles `bare_xla`."""
     import tensorflow as tf
 
     assert PRECISION == "fp32", PRECISION
@@ -78,7 +79,7 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
 
 
 def mxnet(make, sizes, clip=None, **of_adam):
-    """The model is an initialized block: (source, target, label) and what `make` gives beside it, to the loss."""
+    """Train an initialized block that maps (source, target, label), and further arrays from `make`, to the loss."""
     import mxnet as mx
 
     assert PRECISION == "fp32", PRECISION

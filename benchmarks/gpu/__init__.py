@@ -1,1 +1,1 @@
-"""The first thirty minutes on a GPU, in five stages: right, learns, fast, fed, why. `make gpu`."""
+"""Measurements on a GPU in five stages: right, learns, fast, fed, why. Start all stages with `make gpu`."""

@@ -1,11 +1,14 @@
-"""Five stages on a machine with a GPU, each below ten minutes; what is done is kept, so that it can be called again.
+"""Runs five stages on a machine with a GPU, each in at most ten minutes. Completed cases are kept and skipped by a later call.
 
     python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
 
-right: every trainer, CPU against GPU, in four precisions. learns: seven demos to their targets. fast: synthetic data at the
-published batches, 40 steps after 10, in the default precision on two GPUs too where there are. fed: NCF and SSD with their
-input: sampling, JPEGs; NCF's evaluation. why: one change at a time.
-JSON in OUT/results.json, a page in OUT/report.md, logs beside.
+right: compares every trainer on the GPU with the CPU, in four precisions.
+learns: trains seven demos to their targets.
+fast: trains on synthetic data at the published batch sizes, 40 steps after 10, in bf16 also on two GPUs if available.
+fed: measures NCF and SSD with their input pipelines (negative sampling, JPEGs), and NCF's evaluation.
+why: measures a step with one change at a time.
+
+The results are in OUT/results.json, a report in OUT/report.md, and the logs in OUT/logs.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
 
 
 def asked(environment: Environment, module: str, *words: str) -> dict[str, Any]:
-    """What a module prints as its last line, in PyTorch's environment."""
+    """Run a module in PyTorch's environment and return the JSON in its last line."""
     return _json(environment.command("-m", module, *words))
 
 
@@ -84,24 +87,24 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
 
 
 def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
-    """A run of the suite, by its log."""
+    """Run the suite and return figures from the run's log."""
     values = (word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1])))
     folder = out / "logs" / "-".join(values)
     where = [f"output={folder}", "device=cuda", f"environment={environment.name}", "resume=true"]
     command = [sys.executable, str(PROJECT / "run_suite.py"), *words, *where]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=PROJECT, check=False)
-        (run,) = collect([folder])
+        (record,) = collect([folder])
     except (ValueError, subprocess.TimeoutExpired) as error:
         said = f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
         return {"error": said or str(error)}
-    record = run.record
-    found: dict[str, Any] = {"status": run.status, "reason": run.reason, "run": str(run.path.parent)}
-    if record is not None:
+    run = record.path.parent if record.has_log else record.path
+    found: dict[str, Any] = {"status": record.status, "reason": record.reason, "run": str(run)}
+    if record.has_log:
         blocks = [block for block in record.throughput if block.samples and block.train_seconds]
         seconds = sum(block.train_seconds or 0 for block in blocks)
         rate = sum(block.samples or 0 for block in blocks) / max(seconds, 1e-9)
-        metrics = json_lines(run.path.parent / "metrics.jsonl")
+        metrics = json_lines(run / "metrics.jsonl")
         peak = max((number(line.get("memory_peak_bytes")) or 0 for line in metrics), default=0)
         found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
         found["evaluation_seconds"] = round(sum(block.evaluation_seconds or 0 for block in record.throughput), 1)
@@ -113,7 +116,7 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
 def result(
     stage: str, workload: str, precision: str, gpus: int, out: Path, environment: Environment, done: Results
 ) -> dict[str, Any]:
-    """Of one case."""
+    """Run one case and return its result."""
     if stage == "right":
         return asked(environment, "benchmarks.gpu.right", workload)
     if stage == "learns":
@@ -129,7 +132,7 @@ def result(
 
 @functools.cache
 def published(workload: str) -> str:
-    """Samples/s of a GPU in the published entries on eight: median, for A100 and H100."""
+    """Return the median samples/s per GPU of published entries on eight GPUs, for A100 and H100."""
     rows = table(published=True)
     rows = rows[(rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()]
     cards = {card: rows[rows["device_name"].str.contains(card)] for card in ("A100", "H100")}
@@ -138,7 +141,7 @@ def published(workload: str) -> str:
 
 
 def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) -> Iterator[str]:
-    """The page, line by line: a table for each stage."""
+    """Yield the lines of the report, with one table per stage."""
     gpus = ", ".join(dict.fromkeys(gpu["name"] for gpu in hardware["gpus"])) or "no GPU"
     yield f"# First run on {len(hardware['gpus'])} × {gpus}"
     heads = {
@@ -160,7 +163,7 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
 
 
 def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Of one case; of one that failed its error, and what it had found until then."""
+    """Yield the rows of one case. A failed case has its error, and any results before the error."""
     if "error" in one:
         yield case, one["error"].splitlines()[-1]
     elif stage == "learns":
@@ -189,7 +192,7 @@ def _line(cells: Iterable[Any]) -> str:
 
 
 def main() -> int:
-    """Do what was asked, case by case."""
+    """Run the requested stages case by case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all")
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu")
@@ -233,7 +236,7 @@ def main() -> int:
 
 
 def is_done(one: Mapping[str, Any] | None) -> bool:
-    """Whether a case has all its answers: none with an error, and of a run that it succeeded. Others are tried again."""
+    """Check whether a case has all results without an error. Otherwise the case is tried again."""
     if one is None:
         return False
     parts = [one, *(part for part in one.values() if isinstance(part, dict))]
@@ -241,7 +244,7 @@ def is_done(one: Mapping[str, Any] | None) -> bool:
 
 
 def as_expected(one: Mapping[str, Any]) -> bool:
-    """Whether a case is done and, where that is asked, no part of it is too far from the CPU's numbers."""
+    """Check whether a case is complete and every comparison with the CPU is within its tolerance."""
     parts = [one, *(part for part in one.values() if isinstance(part, dict))]
     return is_done(one) and all(part.get("as_expected", True) for part in parts)
 

@@ -1,9 +1,10 @@
-"""Stage `fed` for NCF or SSD: samples per second of the input alone, of steps that it feeds, of steps on ready batches.
+"""Stage `fed` for NCF or SSD: samples per second of the input pipeline alone, of steps on it, and of steps on ready batches.
 
-python -m benchmarks.gpu.fed RUN_FOLDER      a folder that a run of stage `fast` has left: its settings are taken
+    python -m benchmarks.gpu.fed RUN_FOLDER
 
-NCF: synthetic positives of ML-20M's counts, negatives drawn as in a run; then an evaluation of all users. SSD: synthetic images
-of COCO's size and file size, read, decoded, cropped and matched as in a run.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. NCF: synthetic positives with ML-20M's
+counts, negatives sampled as in a run, then an evaluation of all users. SSD: synthetic images with COCO's size and
+file size, read, decoded, cropped and matched as in a run.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ IMAGES, QUALITY = 256, 94
 """Photographs, and the JPEG quality that gives files as large as COCO's."""
 
 
-def write_positives(folder: Path, dataset_info: DatasetInfo) -> None:
-    """Arrays of a prepared MovieLens data set with the counts of `dataset_info`."""
-    random, users, items = np.random.default_rng(1), dataset_info.sizes["users"], dataset_info.sizes["items"]
-    np.save(folder / "train_user.npy", np.sort(random.integers(0, users, dataset_info.train_samples, np.int32)))
-    np.save(folder / "train_item.npy", random.integers(0, items, dataset_info.train_samples, np.int32))
+def write_positives(folder: Path, facts: Facts) -> None:
+    """Write the arrays of a prepared MovieLens data set with the counts of `facts`."""
+    random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
+    np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))
+    np.save(folder / "train_item.npy", random.integers(0, items, facts.train_samples, np.int32))
     np.save(folder / "test_item.npy", random.integers(0, items, users, np.int32))
 
 
 def on_real_input(run: RunSpec, folder: Path) -> Any:
-    """The workload of a run on synthetic batches, with data in `folder` in their place."""
+    """Return the workload of a run with synthetic batches, reading generated data in `folder` instead."""
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
         write_positives(folder, run.dataset_info)
@@ -53,7 +54,7 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
 
 
 def measured(run: RunSpec, folder: Path) -> dict[str, float]:
-    """Samples per second, and seconds of an evaluation."""
+    """Return samples per second, and for NCF the seconds of an evaluation."""
     workload = on_real_input(run, folder)
     with ready(run, workload) as (trainer, data, items):
 

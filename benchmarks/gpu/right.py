@@ -1,4 +1,4 @@
-"""Stage 1 for one workload: the GPU against the CPU, ten steps and outputs; narrow precisions; waits; kernels. Prints JSON.
+"""Stage `right` for one workload: compares ten steps and outputs on the GPU with the CPU, in every precision. Prints JSON.
 
 python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
 """
@@ -13,14 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from benchmarks.gpu.trainers import CASES, Case, case, far
 from testing import synthetic_ncf
-from workloads.frameworks.pytorch.norms import Fused
 from workloads.ncf.data import NCFData, drawn_by_device
-from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
@@ -29,7 +25,7 @@ MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
 
 
 def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
-    """Losses of the steps, `outputs` of the first evaluation batches before them, and what waited within a step."""
+    """Return the losses of all steps, `outputs` of two evaluation batches before them, and the first wait in a step."""
     trainer: Any = made.trainer(device, precision)
     outputs = {
         f"{number}/{name}": np.array(value)
@@ -44,7 +40,9 @@ def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
 
 
 def _waits(trainer: Any, made: Case) -> str:
-    """The first thing within a step that waits for the device; empty: nothing does."""
+    """Return the first operation in a step that waits for the device, or an empty string."""
+    import torch
+
     torch.cuda.set_sync_debug_mode("error")
     try:
         trainer.step(made.batches[0], 1e-4)
@@ -56,14 +54,14 @@ def _waits(trainer: Any, made: Case) -> str:
 
 
 def compared(name: str, device: str) -> dict[str, Any]:
-    """Precision to how far the device is from the CPU in fp32, whether all is finite, and `as_expected`."""
+    """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within its tolerance."""
     made = case(name)
     plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
     for precision in (one for one in PRECISIONS if one in made.workload.precisions["pytorch"]):
         here = dict[str, Any]()
         try:
             there = trained(made, device, precision)
-        except Exception as error:  # the other precisions are worth their answers
+        except Exception as error:  # compare the remaining precisions
             found[precision] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}", "as_expected": False}
             continue
         here["loss"] = far(there["losses"], plain["losses"])
@@ -76,23 +74,29 @@ def compared(name: str, device: str) -> dict[str, Any]:
 
 
 def kernels() -> dict[str, Any]:
-    """Whether the kernels of Triton run and agree, and the dropout hash bit for bit with the host's."""
+    """Check that the Triton kernels run and agree with PyTorch, and that the dropout hash equals the host's bit for bit."""
+    import torch
+
     from workloads.common import dropout as host
-    from workloads.frameworks.pytorch import dropout
     from workloads.frameworks.pytorch import kernels as of_triton
+    from workloads.frameworks.pytorch.kernels.plain import hashed
 
     keys = np.random.default_rng(0).integers(0, (1 << 63) - 1, 64)
     wanted = host.multipliers_at(keys[:, None], np.arange(50), "x", 128, 0.1)
     given = torch.from_numpy(keys).cuda()[:, None], torch.arange(50, device="cuda"), "x", 128, 0.1
-    agree = {"plain": bool(np.array_equal(dropout.hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
-    with contextlib.suppress(Exception):  # `usable` has said why
+    agree = {"plain": bool(np.array_equal(hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
+    with contextlib.suppress(Exception):  # `usable` contains the reason
         agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
         agree["samples"], agree["norm"] = samples(), norm()
     return {**agree, "as_expected": all(agree.values())}
 
 
 def samples() -> bool:
-    """Whether NCF's samples that the device draws are the host's, bit for bit."""
+    """Check whether NCF's samples drawn on the device equal the host's bit for bit."""
+    import torch
+
+    from workloads.ncf.samples.pytorch import Sampler
+
     with tempfile.TemporaryDirectory() as folder:
         dataset_info = synthetic_ncf.write(Path(folder))
         data = NCFData(synthetic_ncf.settings(folder), dataset_info, synthetic_ncf.place(0, range(1), 1), 5)
@@ -105,7 +109,12 @@ def samples() -> bool:
 
 
 def norm() -> bool:
-    """Whether batch norm, sum and ReLU in the same kernels, and their gradients, are PyTorch's up to rounding."""
+    """Check whether fused batch norm, sum and ReLU, and their gradients, equal PyTorch's up to rounding."""
+    import torch
+    import torch.nn.functional as F
+
+    from workloads.frameworks.pytorch.norms import Fused
+
     x, shortcut, slope = torch.randn(3, 8, 70, 33, 33, device="cuda").unbind()
     weight, bias, mean, variance = torch.randn(4, 70, device="cuda").abs().unbind()
     results = []
@@ -123,7 +132,7 @@ def norm() -> bool:
 
 
 def main() -> None:
-    """Print what was found."""
+    """Print the comparison as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workload", choices=(*CASES, "kernels"))
     parser.add_argument("--device", default="cuda:0")

@@ -17,11 +17,6 @@ import statistics
 import time
 from typing import Any
 
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
-
 from benchmarks.gpu.runs import ready, typed
 from suite.common.runspec import RunSpec
 from testing import null_counts
@@ -31,61 +26,15 @@ CARDS = {"H200": (990.0, 4.8), "H100": (990.0, 3.35), "A100 80GB": (312.0, 2.0)}
 OF_BF16 = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 1 / 15}
 """Rate of a precision as a share of bf16's."""
 RATE, BANDWIDTH = 0.5, 0.8
-TAKES = ("embedding", "index_select", "gather", "index")
-ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
-"""Operators that read or write some rows of a table."""
-LEVELS = 4
-"""That Mask R-CNN pools from."""
 AHEAD, STEPS, SHOWN = 3, 10, 12
 
 
-@register_flop_formula(torch.ops.aten._cudnn_rnn)
-def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
-    """2 for each weight at each position of each sentence; shapes as the counter gives them."""
-    return 2 * x[0] * x[1] * sum(one[0] * one[1] for one in weights if len(one) == 2)
-
-
-@register_flop_formula(torch.ops.aten._cudnn_rnn_backward)
-def _of_rnn_backward(x: Any, weights: Any, *_: Any, **__: Any) -> int:
-    return 2 * _of_rnn(x, weights)
-
-
-class Traffic(TorchDispatchMode):
-    """Bytes that operators read and write, by name; kernels of Triton among them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes: collections.Counter[str] = collections.Counter()
-
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = operator(*args, **(kwargs or {}))
-        name = operator.overloadpacket.__name__
-        if not operator.is_view and "empty" not in name and name not in ("detach", "alias", "_unsafe_view"):
-            given, made = _sizes((args, kwargs)), _sizes(found)
-            if name in TAKES:
-                given = sorted(given)[:1] + made
-            elif name in ADDS:
-                given, made = sorted(given + made)[:2] * 2, []
-            self.bytes[name] += sum(given) + sum(made)
-        return found
-
-    def launched(self, name: str, args: Any) -> None:
-        """By a kernel of Triton, which reads or writes each of its arrays once; one that stands twice for nothing else too."""
-        arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
-        sizes = _sizes(list(arrays.values()))
-        if name == "pool":  # a map, and of what all levels pool its own regions
-            sizes[-1] //= LEVELS
-        self.bytes[f"Triton: {name}"] += sum(sizes)
-
-
-def _sizes(values: Any) -> list[int]:
-    """Bytes of the tensors on the device; what is expanded has those of its storage."""
-    tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
-    return [min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors]
-
-
 def step(run: RunSpec) -> dict[str, Any]:
-    """Of a run's training step."""
+    """Measure the training step of a run and compute its bounds."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from benchmarks.gpu.traffic import Traffic
+
     seconds: list[float] = []
     with ready(run) as (trainer, _, batches):
         items = list(itertools.islice(batches, AHEAD + STEPS))
@@ -97,7 +46,7 @@ def step(run: RunSpec) -> dict[str, Any]:
             seconds.append(time.perf_counter() - begin)
         counted = null_counts.summed(null_counts.counts(), STEPS)
         traffic, counter = Traffic(), FlopCounterMode(display=False)
-        with _watched(traffic), counter, traffic:
+        with traffic.with_triton(), counter, traffic:
             for (batch,) in items[AHEAD:]:
                 trainer.step(batch, 1e-4)
     total = counter.get_flop_counts()["Global"]
@@ -122,21 +71,6 @@ def _bound(card: str, precision: str, operations: dict[str, float], moved: colle
     names = {*operations, *moved}
     seconds = (max(operations.get(name, 0) / rate, moved[name] / (bandwidth * 1e12 * BANDWIDTH)) for name in names)
     return round(sum(seconds) * 1e3, 1)
-
-
-def _watched(traffic: Traffic) -> Any:
-    """While it holds, Triton's kernels are counted."""
-    from unittest import mock
-
-    from triton.runtime.jit import JITFunction
-
-    run = JITFunction.run
-
-    def counted(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        traffic.launched(kernel.__name__, args)
-        return run(kernel, *args, **kwargs)
-
-    return mock.patch.object(JITFunction, "run", counted)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs of which a run.json is there: read, and made ready to train in this process."""
+"""Reads runs from their run.json and prepares them for training in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from suite.launch.base import worker_context_from_env
 
 
 def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
-    """The folders on the command line of a script with this docstring, and their runs as workers see them."""
+    """Yield the folders on the command line of the script with this docstring, and their runs as workers read them."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_FOLDER")
     os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
@@ -25,8 +25,8 @@ def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
 
 @contextlib.contextmanager
 def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
-    """PyTorch's trainer of a run after its warm-up, the data of its workload (or of this one), and their training batches."""
-    workload = workload or load_workload(run.settings.workload)(run.settings, run.dataset_info)
+    """Yield PyTorch's trainer of a run after its warm-up, the data of the workload, and training batches."""
+    workload = workload or load_workload(run.settings.workload)(run.settings, run.facts)
     worker = worker_context_from_env(run)
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, worker)
     trainer.setup(workload.initial_weights(1), True)

@@ -1,4 +1,4 @@
-"""Trainers of the six workloads on small synthetic batches, as the tests have them, on any device and in any precision."""
+"""Trainers of the six workloads on the tests' small synthetic batches, on any device and in any precision."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
     evaluation: list[Batch]
 
     def trainer(self, device: str, precision: str) -> Trainer:
-        """Set up on a device, warmed up there."""
+        """Return the trainer after its warm-up on a device."""
         settings = dataclasses.replace(self.workload.settings, precision=precision, device=device.partition(":")[0])
         made = type(self.workload)(settings, self.workload.dataset_info)
         trainer = load_trainer(settings.workload, "pytorch")(made, WorkerContext(0, 1, range(1), 1, (device,)))
@@ -40,7 +40,7 @@ class Case:
 
 
 def case(name: str) -> Case:
-    """One of CASES."""
+    """Return the workload, weights and batches for a name in CASES."""
     os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
     if name == "ncf":
         return _ncf()
@@ -68,7 +68,7 @@ def _ncf() -> Case:
 
 
 def far(found: np.ndarray, wanted: np.ndarray) -> float:
-    """‖found − wanted‖ / ‖wanted‖ in float64; infinite for other shapes."""
+    """Return ‖found − wanted‖ / ‖wanted‖ in float64, or infinity if the shapes differ."""
     if found.shape != wanted.shape:
         return float("inf")
     difference = np.linalg.norm(np.asarray(found, np.float64) - wanted)

@@ -1,8 +1,9 @@
-"""Wheels for a machine without an index: this suite, and what it needs that images of PyTorch lack.
+"""Collects wheels for a machine without an index: this suite, and the dependencies that images of PyTorch lack.
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 
-There: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then PYTHONPATH=SITE python3 -m benchmarks.gpu
+On that machine: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then PYTHONPATH=SITE python3
+-m benchmarks.gpu
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ NEEDED = (
     "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg", "sacremoses",
     "joblib", "subword-nmt", "mock",
 )  # fmt: skip
-"""Beside PyTorch, NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML, which images tend to have."""
+"""Packages that images of PyTorch usually lack. They have NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML
+and NVML."""
 MADE_HERE = ("antlr4-python3-runtime",)
-"""Without a wheel on the index."""
+"""Packages without a wheel on the index."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
 
 
 def main() -> int:
-    """Download and build."""
+    """Download and build the wheels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default="3.12", help="of the other machine")
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu" / "wheels")
     args = parser.parse_args()
     major, minor = (int(part) for part in args.python.split("."))
-    pins = {}
+    pins: dict[str, str] = {}
     for name in ("controller", "torch"):
         pins |= locks.read(locks.folder() / f"{name}.txt").pins((major, minor))
     pip, where = [sys.executable, "-m", "pip", "--quiet", "--no-input"], ["--no-deps", "--wheel-dir", str(args.out)]

@@ -1,6 +1,8 @@
-"""Stage 4 for one workload: milliseconds of a step as it is, and with one thing changed at a time; its longest kernels. JSON.
+"""Stage `why` for one workload: step time and longest kernels, unchanged and with one change at a time. Prints JSON.
 
-python -m benchmarks.gpu.why RUN_FOLDER      a folder that a run of stage 3 has left: its settings are taken
+    python -m benchmarks.gpu.why RUN_FOLDER
+
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used.
 """
 
 from __future__ import annotations
@@ -13,8 +15,6 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from benchmarks.gpu.runs import ready, typed
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
@@ -25,7 +25,9 @@ STEPS, AHEAD = 20, 10
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     """Median of a step by CUDA's events, its own peak memory; with `profile` the ten kernels that take longest, and which share
     of a step all kernels together take (`device_busy`; above 1 where kernels run side by side)."""
-    gc.collect()  # what was measured before is gone, and its peak is not this one's
+    import torch
+
+    gc.collect()  # free the previous trainer, so that the peak is that of this trainer alone
     torch.cuda.reset_peak_memory_stats()
     seconds: list[float] = []
     with ready(run) as (trainer, _, batches):
@@ -47,7 +49,7 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
 
 
 def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Name of a change to what measures with it."""
+    """Map the name of each change to a function that measures it."""
 
     def with_settings(**changes: Any) -> Callable[[], dict[str, Any]]:
         return lambda: step_ms(dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes)))
@@ -70,13 +72,13 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def main() -> None:
-    """Print what was found, after each variant all until then: the next one may be what never ends."""
+    """Print all results after each variant, because the next variant may never end."""
     for _, run in typed(__doc__):
         found: dict[str, Any] = {}
         for name, measure in variants(run).items():
             try:
                 found[name] = measure()
-            except Exception as error:  # the others are worth their answers
+            except Exception as error:  # measure the remaining variants
                 found[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
             print(json.dumps(found), flush=True)
 

@@ -1,11 +1,14 @@
 """`python -m benchmarks.gpu`: in which order, what counts as done, and what is kept of a case that does not end."""
 
 import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.gpu import __main__ as gpu
 from benchmarks.gpu.__main__ import PER_DEVICE, as_expected, cases, is_done
+from testing.fake_logs import write_run
 
 
 def test_every_workload_is_measured_in_bf16_before_any_is_in_another_precision():
@@ -40,3 +43,16 @@ def test_what_was_printed_in_time_is_kept(monkeypatch):
     monkeypatch.setattr(subprocess, "run", never_ends)
     found = gpu._json(["why"])
     assert found == {"as it is": {"step_ms": 3.0}, "error": "no answer within 300 s"}
+
+
+def test_a_run_is_described_by_its_log(tmp_path, monkeypatch):
+    def runs(command, **_):
+        (output,) = (word.partition("=")[2] for word in command if word.startswith("output="))
+        write_run(Path(output), "ncf-1", devices=1, seconds_per_epoch=2.0, train_seconds=1.5)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", runs)
+    found = gpu.trained(tmp_path, SimpleNamespace(name="torch"), "workload=ncf", "profile=demo", "gpus=1")
+    assert (found["status"], found["reason"]) == ("success", "")
+    assert found["samples_per_second"] > 0
+    assert Path(found["run"]).is_dir()

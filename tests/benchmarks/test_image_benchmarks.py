@@ -1,5 +1,6 @@
 """What benchmarks say of rates that processes printed, what they make up, and that what they type can be run."""
 
+import importlib
 import itertools
 from collections import Counter
 from types import SimpleNamespace
@@ -7,12 +8,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks import (
+    coco_input,
+    detections,
+    gnmt_step,
+    image_feeding,
+    image_step,
+    image_suite,
+    maskrcnn_step,
+    photos,
+    transformer_step,
+)
 from suite.plan.jobs import plan
-from tests.benchmarks import module
 from tests.helpers import PROJECT, composed
 from workloads.common.coco.dataset import Coco2017
-
-image_step = module("image_step")
 
 
 def test_shares_are_medians_of_ratios_within_a_round():
@@ -41,7 +50,7 @@ def test_every_model_has_its_script():
     for workload in [name for name in image_step.BATCHES if not name.startswith("zoo:")]:
         for framework in image_step.STOCK:
             name = f"{workload.removesuffix('50')}_{framework}.py"
-            text = (image_step.BENCHMARKS / "bare" / name).read_text()
+            text = (PROJECT / "benchmarks" / "bare" / name).read_text()
             for model in set(image_step.models(workload, framework)) - {"suite", "bare_malloc"}:
                 assert model in text, f"{name} does not know {model}"
             assert "workloads" not in text
@@ -64,15 +73,14 @@ def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
     synthetic = [{"images_per_second": rate} for rate in (10.0, 20.0, 10.0)]
     of_pipeline = {"pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
     fed = [{"images_per_second": rate, **of_pipeline} for rate in (9.0, 19.0, 9.4)]
-    found = module("image_feeding").summary(synthetic, fed)
+    found = image_feeding.summary(synthetic, fed)
     assert found["share"] == 0.94
     assert found["met"] is met
 
 
 @pytest.mark.parametrize(("kind", "least", "most"), [("trained", 20, 400), ("undecided", 8_000, 40_000)])
 def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
-    detections = module("detections")
-    workload = module("image_suite").full_size("ssd", "pytorch", "fp32", 32, 1)
+    workload = image_suite.full_size("ssd", "pytorch", "fp32", 32, 1)
     truth = detections.objects(np.random.default_rng(0), 3)
     found, results = detections.measure(workload, kind, 3, truth)
     assert least < found["scores_above_minimum_per_image"] < most
@@ -82,9 +90,9 @@ def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
 
 
 def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
-    steps = [module(name) for name in ("gnmt_step", "transformer_step")]
+    steps = (gnmt_step, transformer_step)
     names = [f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.others]
-    others = module("maskrcnn_step").OTHERS
+    others = maskrcnn_step.OTHERS
     names += [f"maskrcnn_{framework if name == 'bare' else name}" for framework, (name, _) in others.items()]
     assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(names)
     for name in names:
@@ -111,7 +119,7 @@ def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, meas
     def typed(words, output, prefix=()):
         raise Typed(*words)
 
-    benchmark = module(name)
+    benchmark = importlib.import_module(f"benchmarks.{name}")
     monkeypatch.setattr(benchmark, "run_suite", typed)
     monkeypatch.setattr(benchmark, "in_environment", lambda *given, **options: Counter(), raising=False)
     with pytest.raises(Typed) as caught:
@@ -123,10 +131,9 @@ def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, meas
 
 @pytest.mark.parametrize("workload", ["ssd", "maskrcnn"])
 def test_the_input_that_is_measured_makes_batches(tmp_path, workload):
-    benchmark = module("coco_input")
-    module("photos").write_coco(tmp_path / "images", 33, 50)
+    photos.write_coco(tmp_path / "images", 33, 50)
     Coco2017().prepare(tmp_path / "images", tmp_path / "prepared")
-    data = benchmark.data_of(workload, "exact", str(tmp_path / "prepared"))
+    data = coco_input.data_of(workload, "exact", str(tmp_path / "prepared"))
     (batch,) = next(data.train(0, 1))
     data.close()
-    assert len(batch.arrays["label"]) == benchmark.BATCHES[workload]
+    assert len(batch.arrays["label"]) == coco_input.BATCHES[workload]

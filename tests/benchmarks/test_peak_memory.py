@@ -1,12 +1,10 @@
 """The peak memory of a change is its own: `benchmarks.gpu.why` on a device that only counts, without PyTorch."""
 
-import importlib.util
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from benchmarks.gpu import runs
-from tests.helpers import PROJECT
+from benchmarks.gpu import runs, why
 
 GIB = 2**30
 
@@ -31,9 +29,6 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
     cuda = Counter()
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     monkeypatch.setattr("workloads.frameworks.pytorch.kernels", None, raising=False)
-    spec = importlib.util.spec_from_file_location("why", PROJECT / "benchmarks" / "gpu" / "why.py")
-    why = importlib.util.module_from_spec(spec)  # for this test alone: it holds the counting device
-    spec.loader.exec_module(why)
 
     def trainer(workload, place):
         def train(items, step):

@@ -4,9 +4,7 @@ import struct
 
 import pytest
 
-from tests.benchmarks import module
-
-real_text = module("real_text")
+from benchmarks import real_text
 
 
 def catalogue(messages, order="<"):

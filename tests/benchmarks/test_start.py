@@ -1,78 +1,159 @@
-"""Each benchmark starts as its first lines say, with --help: all in one process, where each finds what it would find alone."""
+"""Each benchmark starts with `python -m benchmarks.NAME` from the repository root, and every text shows that command."""
 
-import json
+import ast
+import importlib.util
 import re
+import resource
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import image_step, maskrcnn_step, ncf_roofline, overhead, translation_step
+from benchmarks.gnmt_step import KIND as GNMT
+from benchmarks.transformer_step import KIND as TRANSFORMER
 from suite.common.registry import load_framework
 from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from tests.helpers import PROJECT
 
-SCRIPTS = [*(PROJECT / "benchmarks").glob("*.py"), *(PROJECT / "benchmarks" / "gpu").glob("*.py")]
-COMMAND = re.compile(r"^\s*python (?:-m (?P<module>benchmarks\.[\w.]+)|(?:benchmarks/)?(?P<script>\w+\.py))", re.M)
-NEED_PYTORCH = {"benchmarks.gpu.right", "benchmarks.gpu.roofline", "benchmarks.gpu.why"}
-STARTS = """
-import contextlib, io, json, runpy, sys
-project, commands = json.loads(sys.argv[1])
-path, failed = sys.path[1:], {}
-for command in commands:
-    script = command.endswith(".py")
-    sys.path[:] = [f"{project}/benchmarks" if script else project, *path]
-    for name, module in [*sys.modules.items()]:
-        lies_in = str(getattr(module, "__file__", ""))
-        if lies_in.startswith((f"{project}/benchmarks/", f"{project}/testing/", f"{project}/tests/")):
-            del sys.modules[name]
-    sys.argv = [command, "--help"]
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(said):
-            if script:
-                runpy.run_path(f"{project}/{command}", run_name="__main__")
-            else:
-                runpy.run_module(command, run_name="__main__", alter_sys=True)
-        failed[command] = "went on"
-    except SystemExit as ended:
-        if ended.code or "usage: " not in said.getvalue():
-            failed[command] = f"{ended.code}: {said.getvalue()}"
-    except Exception as error:
-        failed[command] = repr(error)
-print(json.dumps(failed))
-"""
+FOLDER = PROJECT / "benchmarks"
+TEXTS = {path: path.read_text(encoding="utf-8") for path in sorted(FOLDER.rglob("*.py"))}
 
 
-def commands():
-    """What the first lines of the benchmarks say to type: `benchmarks/x.py`, or `benchmarks.x` after `-m`."""
-    texts = [path.read_text(encoding="utf-8") for path in SCRIPTS]
-    docs = [text.split('"""')[1] for text in texts if text.startswith('"""')]
-    found = [match for doc in docs for match in COMMAND.finditer(doc)]
-    return {match["module"] or f"benchmarks/{match['script']}" for match in found}
+def module_of(path):
+    return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__main__")
 
 
-def started(commands, python, folder):
-    """A command that did not print its help, to what it did."""
-    command = [*python, "-E", "-c", STARTS, json.dumps([str(PROJECT), sorted(commands)])]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
+SCRIPTS = {module_of(path): text for path, text in TEXTS.items() if '__name__ == "__main__"' in text}
+BARE = {module_of(path): text for path, text in TEXTS.items() if path.parent.name == "bare" and "sys.argv" in text}
+WITH_HELP = sorted(set(SCRIPTS) - {name for name in SCRIPTS if name.startswith("benchmarks.bare.")})
+IN_PYTORCH = [f"benchmarks.gpu.{name}" for name in ("fed", "right", "roofline", "why")]
+CPU_SECONDS = 2.0
+"""Limit of --help: four times as long as the slowest takes on an idle core."""
+BY_PATH = "python " + "benchmarks/"  # in two parts: this file is searched too
 
 
-def test_each_script_says_how_it_is_started():
-    """But for the plain loops in benchmarks/bare, which import nothing of the suite and take what their callers give."""
-    ran = {path.relative_to(PROJECT) for path in SCRIPTS if '__name__ == "__main__"' in path.read_text("utf-8")}
-    names = {path: ".".join(path.with_suffix("").parts).removesuffix(".__main__") for path in ran}
-    assert len(ran) > 25
-    assert [path for path, name in names.items() if not {str(path), name} & commands()] == []
+def imported(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
 
 
-def test_each_benchmark_starts_as_its_first_lines_say(tmp_path):
-    assert started(commands() - NEED_PYTORCH, [sys.executable], tmp_path) == {}
+def start(*words, python=(sys.executable,)):
+    return subprocess.run([*python, *words], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_scripts_are_found():
+    assert len(WITH_HELP) > 25
+    assert len(BARE) > 10
+
+
+def test_modules_import_each_other_from_the_package():
+    names = {path.stem for path in TEXTS} - {"benchmarks"}
+    for path, text in TEXTS.items():
+        found = set(imported(text))
+        assert not found & names, path
+        assert all(importlib.util.find_spec(name) for name in found if name.startswith("benchmarks."))
+
+
+@pytest.mark.parametrize("module", sorted({*SCRIPTS, *BARE} - {"benchmarks.bare.translation"}))
+def test_the_docstring_shows_the_command(module):
+    documentation = {**SCRIPTS, **BARE}[module].split('"""')[1]
+    assert re.search(rf"\bpython -m {re.escape(module)}(?![\w.])", documentation)
+
+
+@pytest.mark.parametrize("module", WITH_HELP)
+def test_help_needs_no_framework_and_little_time(module):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = start("-E", "-m", module, "--help")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ")
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < CPU_SECONDS
 
 
 @pytest.mark.framework
-def test_those_of_pytorch_start_in_its_environment(tmp_path):
+def test_modules_of_the_gpu_stages_are_imported_in_the_environment_of_pytorch():
     environment = resolve(EnvironmentConfig(), load_framework("pytorch").environments["cpu"])
-    assert started(NEED_PYTORCH, environment.command(), tmp_path) == {}
+    done = start("-c", "import benchmarks.gpu.traffic", python=environment.command())
+    assert done.returncode == 0, done.stderr
+    for module in IN_PYTORCH:
+        done = start("-m", module, "--help", python=environment.command())
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_start_by_path_ends_with_one_line():
+    done = start("-E", str(FOLDER / "overhead.py"), "--help")
+    assert done.returncode == 1
+    assert done.stderr == "run a benchmark as a module, from the repository root: python -m benchmarks.NAME\n"
+
+
+def test_no_file_shows_a_start_by_path():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    paths = [PROJECT / name for name in listed.split("\0") if name]
+    found = [path for path in paths if path.is_file() and BY_PATH.encode() in path.read_bytes()]
+    assert found == [FOLDER / "benchmarks.py"], "only the module that explains what happens"
+
+
+class Started(Exception):
+    """The module that a benchmark starts, in place of its results."""
+
+
+def image_cases():
+    for workload in image_step.BATCHES:
+        for framework in image_step.STOCK:
+            args = SimpleNamespace(workload=workload, batch=2, cores=1, steps=1, pixels=0)
+            for model in image_step.models(workload, framework):
+                yield image_step, lambda a=args, f=framework, m=model: image_step.run(a, f, "fp32", m)
+
+
+def maskrcnn_cases(folder):
+    for framework, (name, _) in maskrcnn_step.OTHERS.items():
+        args = SimpleNamespace(framework=framework, precision="fp32", cores=1, steps=1)
+        for model in ("suite", name):
+            yield maskrcnn_step, lambda a=args, m=model: maskrcnn_step.run(a, m, str(folder / "x.npz"))
+
+
+def translation_cases():
+    args = SimpleNamespace(size="demo", batch=2, length=3, cores=1, steps=1, linear="onednn")
+    for kind in (GNMT, TRANSFORMER):
+        for framework, models in kind.others.items():
+            for model in ("suite", *models):
+                yield (
+                    translation_step,
+                    lambda k=kind, f=framework, m=model: translation_step.run(k, args, f, "fp32", m),
+                )
+
+
+def ncf_cases(folder):
+    settings = SimpleNamespace(model={}, profile="demo", cores_per_device=1, hyperparameters={"learning_rate": 1.0})
+    run = SimpleNamespace(settings=settings, facts=SimpleNamespace(sizes={"users": 1, "items": 1}))
+    for framework in ("pytorch", "tensorflow", "mxnet", "jax"):
+        yield overhead, lambda f=framework: overhead.bare_run(f, run, folder / "x.npz")
+        yield ncf_roofline, lambda f=framework: ncf_roofline.measure([f], 1, 1, folder)
+
+
+def test_every_module_that_a_benchmark_starts_exists(tmp_path, monkeypatch):
+    def in_environment(framework, words, *_, **__):
+        raise Started(words[0])
+
+    started = set()
+    cases = [*image_cases(), *maskrcnn_cases(tmp_path), *translation_cases(), *ncf_cases(tmp_path)]
+    for benchmark, call in cases:
+        monkeypatch.setattr(benchmark, "in_environment", in_environment)
+        with pytest.raises(Started) as caught:
+            call()
+        started.add(str(caught.value))
+    assert len(started) > 20
+    assert [name for name in started if importlib.util.find_spec(name) is None] == []
+
+
+def test_every_module_that_a_text_names_exists():
+    paths = [*TEXTS, PROJECT / "Makefile", *PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
+    named = {name for path in paths for name in re.findall(r"-m\W+(benchmarks[\w.]*)", path.read_text("utf-8"))}
+    assert len(named) > 40
+    assert [name for name in named - {"benchmarks.NAME"} if importlib.util.find_spec(name.rstrip(".")) is None] == []

@@ -40,6 +40,8 @@ class Command:
     @property
     def arguments(self):
         """The words after the program."""
+        if self.words[0].endswith("python") and self.words[1] == "-m":
+            return self.words[3:]
         return self.words[2:] if self.words[0].endswith("python") or self.words[1:2] == ("run",) else self.words[1:]
 
     @property

@@ -1,8 +1,9 @@
 """Every command in the documentation is one that can be typed: run, or at least read by the program that it names."""
 
-import importlib
+import importlib.util
 import re
 import sys
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -67,7 +68,7 @@ def plugins_forgotten(monkeypatch):
 
 def marked(command):
     """The jobs of a study or a sweep are many: seconds."""
-    many = any(word == "-m" or word.startswith("study=") for word in command.words)
+    many = any(word == "-m" or word.startswith("study=") for word in command.arguments)
     return pytest.param(command, marks=[pytest.mark.slow] * many)
 
 
@@ -89,8 +90,8 @@ def test_a_command_is_read_by_its_program(command, monkeypatch):
         assert here.called != elsewhere.called
     elif command.program == "make":
         assert set(command.arguments) <= MAKE_TARGETS
-    elif command.program.endswith(".py"):
-        text = (PROJECT / command.program).read_text(encoding="utf-8")
+    elif command.program.startswith("benchmarks."):
+        text = Path(importlib.util.find_spec(command.program).origin).read_text(encoding="utf-8")
         assert all(f'"{word}"' in text for word in command.arguments if word.startswith("--"))
     else:
         assert command.program in {"pip", "curl", "source", "git", "export", "salloc", "docker"}
@@ -113,12 +114,17 @@ def test_every_subcommand_is_shown_somewhere():
 def test_comments_and_joined_lines(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.docs.commands.PROJECT", tmp_path)
     page = tmp_path / "page.md"
-    typed = ("# note", ".venv/bin/suite report logs/ \\", "  --html a.html  # needs data: b", "python benchmarks/x.py")
+    typed = (
+        "# note",
+        ".venv/bin/suite report logs/ \\",
+        "  --html a.html  # needs data: b",
+        "python -m benchmarks.x --a",
+    )
     page.write_text("\n".join(["x\n\n```sh", *typed, "```\n"]))
     assert list(commands_of(page)) == [
         Command("page.md", 6, (".venv/bin/suite", "report", "logs/", "--html", "a.html"), "needs data: b"),
-        Command("page.md", 7, ("python", "benchmarks/x.py"), ""),
+        Command("page.md", 7, ("python", "-m", "benchmarks.x", "--a"), ""),
     ]
     first, second = commands_of(page)
     assert (first.program, first.arguments, first.runs) == ("suite", ("report", "logs/", "--html", "a.html"), False)
-    assert (second.program, second.arguments, second.runs) == ("benchmarks/x.py", (), True)
+    assert (second.program, second.arguments, second.runs) == ("benchmarks.x", ("--a",), True)

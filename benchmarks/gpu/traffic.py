@@ -1,0 +1,76 @@
+"""Counts the bytes that operators and Triton kernels move on a device, and registers the FLOP formulas of cuDNN's RNNs."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import register_flop_formula
+
+TAKES = ("embedding", "index_select", "gather", "index")
+ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
+"""Operators that read or write some rows of a table."""
+LEVELS = 4
+"""Number of pyramid levels that Mask R-CNN pools from."""
+
+
+@register_flop_formula(torch.ops.aten._cudnn_rnn)
+def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
+    """Return two operations for each weight at each position of each sentence."""
+    return 2 * x[0] * x[1] * sum(one[0] * one[1] for one in weights if len(one) == 2)
+
+
+@register_flop_formula(torch.ops.aten._cudnn_rnn_backward)
+def _of_rnn_backward(x: Any, weights: Any, *_: Any, **__: Any) -> int:
+    return 2 * _of_rnn(x, weights)
+
+
+class Traffic(TorchDispatchMode):
+    """Counter of the bytes that operators and Triton kernels read and write, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes: collections.Counter[str] = collections.Counter()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = operator(*args, **(kwargs or {}))
+        name = operator.overloadpacket.__name__
+        if not operator.is_view and "empty" not in name and name not in ("detach", "alias", "_unsafe_view"):
+            given, made = _sizes((args, kwargs)), _sizes(found)
+            if name in TAKES:
+                given = sorted(given)[:1] + made
+            elif name in ADDS:
+                given, made = sorted(given + made)[:2] * 2, []
+            self.bytes[name] += sum(given) + sum(made)
+        return found
+
+    def launched(self, name: str, args: Any) -> None:
+        """Count a Triton kernel, which reads or writes each array once. An array that is passed twice counts once."""
+        arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
+        sizes = _sizes(list(arrays.values()))
+        if name == "pool":  # a map, and of what all levels pool its own regions
+            sizes[-1] //= LEVELS
+        self.bytes[f"Triton: {name}"] += sum(sizes)
+
+    def with_triton(self) -> Any:
+        """Return a context in which launches of Triton kernels are counted."""
+        from unittest import mock
+
+        from triton.runtime.jit import JITFunction
+
+        run = JITFunction.run
+
+        def counted(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            self.launched(kernel.__name__, args)
+            return run(kernel, *args, **kwargs)
+
+        return mock.patch.object(JITFunction, "run", counted)
+
+
+def _sizes(values: Any) -> list[int]:
+    """Return the bytes of the tensors on the device. An expanded tensor counts the bytes of its storage."""
+    tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
+    return [min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors]
