@@ -85,7 +85,7 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
     return json.loads(_said(command, variables).strip().splitlines()[-1])
 
 
-def trainer_of(workload: Workload, worker: WorkerContext | None = None, warm_up: bool = True) -> Any:
+def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
     """Set up the workload's trainer in this process, as the only worker. Default of `worker`: one CPU device."""
     worker = worker or WorkerContext(
         0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1

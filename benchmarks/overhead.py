@@ -51,7 +51,7 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 def dump_data(run: RunSpec, path: Path) -> None:
     """Write the bare loop's data: batches of the suite for profile=synthetic, else the positives to sample from."""
-    workload = registry.load_workload("ncf")(run.settings, run.facts)
+    workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":
         positives = {
             name: np.load(Path(run.settings.data_dir) / f"{name}.npy") for name in ("train_user", "train_item")

@@ -196,7 +196,7 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
     return {names[0][word[row]]: names[1][known[row] % len(names[1])] for row in order[last]}
 
 
-def nearest(train: list[list[str]], test: list[list[str]]) -> list[int]:
+def suggestion(train: list[list[str]], test: list[list[str]]) -> list[int]:
     """Return the most similar training sentence for each test sentence, by cosine of words weighted by rarity."""
     found = defaultdict(list)
     for number, line in enumerate(train):
@@ -221,7 +221,7 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
     lower = [[[word.lower() for word in line] for line in side] for side in (english, german, test)]
     words, write = lexicon(lower[0], lower[1]), bleu.detokeniser("de")
     word_by_word = [write(" ".join(words.get(word, word) for word in line)) for line in lower[2]]
-    like = [write(" ".join(german[number])) for number in nearest(lower[0], lower[2])]
+    like = [write(" ".join(german[number])) for number in suggestion(lower[0], lower[2])]
     said = {"copy_source": read(folder, "test", "en"), "word_by_word": word_by_word, "nearest_training_sentence": like}
     scores = {name: round(bleu.score(lines, references), 2) for name, lines in said.items()}
     return {

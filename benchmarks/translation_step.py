@@ -109,7 +109,7 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
 
 def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
     """Return seconds and CPU seconds of a step."""
-    trainer, items = trainer_of(made, warm_up=False), batches(made)
+    trainer, items = trainer_of(made, warmup=False), batches(made)
     seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
     return seconds, cpu

@@ -8,7 +8,7 @@ WARM_UP_SECONDS = 0.4
 """Caches are cold, and a kernel may have taken memory back meanwhile."""
 
 
-def answer(counts, skipped, seconds, warm_up=WARM_UP_SECONDS, other=None):
+def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
     """Answer rounds. `counts` yields numbers of completed items; the rates of the concurrent process `other` are added."""
     for _ in range(skipped):
         next(counts)

@@ -32,7 +32,7 @@ IMAGES, QUALITY = 256, 94
 """Photographs, and the JPEG quality that gives files as large as COCO's."""
 
 
-def write_positives(folder: Path, facts: Facts) -> None:
+def write_positives(folder: Path, facts: DatasetInfo) -> None:
     """Write the arrays of a prepared MovieLens data set with the counts of `facts`."""
     random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
     np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))

@@ -26,7 +26,7 @@ def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
 @contextlib.contextmanager
 def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
     """Yield PyTorch's trainer of a run after its warm-up, the data of the workload, and training batches."""
-    workload = workload or load_workload(run.settings.workload)(run.settings, run.facts)
+    workload = workload or load_workload(run.settings.workload)(run.settings, run.dataset_info)
     worker = worker_context_from_env(run)
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, worker)
     trainer.setup(workload.initial_weights(1), True)

@@ -273,7 +273,7 @@ def _batch_size() -> Entry:
 def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> list[Entry]:
     """Return the rules for NCF's settings. Counts and model are the reference's, or above 0."""
     run = _reference_run(kind, found)
-    facts = run.facts
+    facts = run.dataset_info
     samples = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
     logged = {**run.log_keys(), **samples}
     optimizer = run.optimizer().name

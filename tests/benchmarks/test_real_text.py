@@ -57,4 +57,4 @@ def test_baselines_find_the_right_words_and_the_nearest_sentence():
     words = real_text.lexicon(source, target)
     found = [words[word] for word in ("dog", "cat", "sleeps", "barks")]
     assert found == ["Hund", "Katze", "schläft", "bellt"]
-    assert real_text.nearest(source, [["my", "cat", "sleeps"], ["dog", "barks"]]) == [1, 2]
+    assert real_text.suggestion(source, [["my", "cat", "sleeps"], ["dog", "barks"]]) == [1, 2]
