@@ -105,10 +105,10 @@ def contender(
     words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
     # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
-    variables = planned([*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder)
+    env = planned([*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder)
     if mine:
-        variables = {name: value for name, value in variables.items() if "WAIT" not in name and "SPIN" not in name}
-    pairs = {**variables, **mine, "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
+        env = {name: value for name, value in env.items() if "WAIT" not in name and "SPIN" not in name}
+    pairs = {**env, **mine, "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
     step = ["-m", "benchmarks.busy_machine", "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
     command = environment(framework).command(*step)
     return Contender(["env", *(f"{name}={value}" for name, value in pairs.items()), *command], cores)

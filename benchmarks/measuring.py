@@ -77,12 +77,12 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
     Raises:
         SystemExit: The process failed.
     """
-    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    env = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
     if malloc and framework in MALLOC_TUNABLES:
-        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
+        env["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
     command = [*pin, *environment(framework).command("-m", *map(str, words))]
-    return json.loads(_said(command, variables).strip().splitlines()[-1])
+    return json.loads(_said(command, env).strip().splitlines()[-1])
 
 
 def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
@@ -154,8 +154,8 @@ def in_turns(
     return found
 
 
-def _said(command: Sequence[str], variables: Mapping[str, str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+def _said(command: Sequence[str], env: Mapping[str, str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout

@@ -56,7 +56,7 @@ def full_but(values, *short):
     return full_of(values, *(one for one in values if one not in short))
 
 
-def variables(tmp_path, toy=False, **extra):
+def suite_env(tmp_path, toy=False, **extra):
     """The environment of a command: logs and generated data below tmp_path."""
     values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200"}
     values.pop(
@@ -114,28 +114,28 @@ def run_suite(tmp_path, *arguments, toy=False, timeout=300, exits=None, **extra)
     """`python run_suite.py …` to its end; `exits`: the exit code that it must have."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *arguments]
     options = {"capture_output": True, "text": True, "timeout": timeout, "cwd": tmp_path}
-    return ended(subprocess.run(command, **options, env=variables(tmp_path, toy, **extra)), exits)
+    return ended(subprocess.run(command, **options, env=suite_env(tmp_path, toy, **extra)), exits)
 
 
 def suite(tmp_path, *arguments, timeout=300, exits=None, **extra):
     """`suite …` to its end."""
     command = [sys.executable, "-m", "suite.cli", *map(str, arguments)]
     options = {"capture_output": True, "text": True, "timeout": timeout, "cwd": tmp_path}
-    return ended(subprocess.run(command, **options, env=variables(tmp_path, **extra)), exits)
+    return ended(subprocess.run(command, **options, env=suite_env(tmp_path, **extra)), exits)
 
 
 def run_suite_here(tmp_path, *arguments, toy=False, exits=None, **extra):
     """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
     from suite.control.start import main
 
-    return ended(called_here(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra)), exits)
+    return ended(called_here(main, "run_suite.py", arguments, tmp_path, suite_env(tmp_path, toy, **extra)), exits)
 
 
 def suite_here(tmp_path, *arguments, exits=None, **extra):
     """What `suite` gives, from a call in this process."""
     from suite.cli import main
 
-    return ended(called_here(main, "suite", arguments, tmp_path, variables(tmp_path, **extra)), exits)
+    return ended(called_here(main, "suite", arguments, tmp_path, suite_env(tmp_path, **extra)), exits)
 
 
 def called_here(main, name, arguments, folder, environment):

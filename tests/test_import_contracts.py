@@ -40,8 +40,8 @@ def copy(tmp_path):
 
 def lint(folder):
     command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
-    variables = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=variables)
+    env = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 

@@ -185,9 +185,7 @@ class Agent:
             stream.write(unpacked(data))
         return {}
 
-    def _start(
-        self, name: str, arguments: list[str], variables: Mapping[str, str], private: bool = False
-    ) -> dict[str, Any]:
+    def _start(self, name: str, arguments: list[str], env: Mapping[str, str], private: bool = False) -> dict[str, Any]:
         """Start a process. Its output goes to `name`.log.
 
         Args:
@@ -203,8 +201,8 @@ class Agent:
         if private and self._network is None:
             self._network = PrivateNetwork()
         log = self.folder / f"{name}.log"
-        variables = {**worker_variables(os.environ, self.folder / "tmp"), **variables}
-        child = children.start(arguments, variables, log, self.folder, self._network if private else None)
+        env = {**worker_variables(os.environ, self.folder / "tmp"), **env}
+        child = children.start(arguments, env, log, self.folder, self._network if private else None)
         self.started[name] = child
         return {"pid": child.pid}
 
@@ -231,7 +229,7 @@ class Agent:
         self._forget_run()
         return {}
 
-    def _ask(self, number: int, command: list[str], most_seconds: float, variables: Mapping[str, str]) -> None:
+    def _ask(self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]) -> None:
         """Run a command in a thread. Its exit code and output are sent as the answer when it ends."""
 
         def work() -> None:
@@ -242,7 +240,7 @@ class Agent:
                     capture_output=True,
                     text=True,
                     timeout=most_seconds,
-                    env={**inherited_variables(os.environ), **variables},
+                    env={**inherited_variables(os.environ), **env},
                     check=False,
                 )
                 self.wire.send(answer=number, code=done.returncode, output=done.stdout, errors=done.stderr)

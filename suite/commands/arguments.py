@@ -170,7 +170,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
     add(named, "--hostfile FILE", "the same from a file: one machine a line")
 
 
-def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> LaunchConfig | None:
+def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> LaunchConfig | None:
     """Return the machines of a command line; None for this machine. Raises ValueError for a contradiction."""
     if not hasattr(args, "hosts"):
         return None
@@ -184,7 +184,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
         return None
     from suite.control.hosts.launchers import in_allocation
 
-    if by == "slurm" and not in_allocation(variables):
+    if by == "slurm" and not in_allocation(env):
         raise ValueError("--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b")
     from suite.common.run_config import LaunchConfig
 

@@ -46,9 +46,9 @@ def completion(asked: Sequence[str]) -> str:
     )
 
 
-def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
+def completions(env: Mapping[str, str] = os.environ) -> list[str]:
     """Return the completions of the last word of the line in bash's variable COMP_LINE."""
-    words = variables.get("COMP_LINE", "").split(" ")
+    words = env.get("COMP_LINE", "").split(" ")
     if len(words) == 2 and Path(words[0]).name == "suite":
         return [name for name in COMMANDS.split("|") if name.startswith(words[1])]
     folder = next((Path(after) for word, after in pairwise(words) if word == "--config-dir"), None)

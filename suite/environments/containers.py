@@ -78,7 +78,7 @@ class Container:
     Empty for a query before a run."""
     process: str = ""
     """Name of the process in the run, such as `server` or `worker-3`."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the process."""
 
     def words(self, mounts: Sequence[Mount]) -> list[str]:
@@ -88,7 +88,7 @@ class Container:
             mounts: Mounts of the suite. The mounts of the user are added.
         """
         all_mounts = [*mounts, *map(Mount.read, self.mounts)]
-        env = {**OWN_VARIABLES, **passed_variables(), **self.variables}
+        env = {**OWN_VARIABLES, **passed_variables(), **self.env}
         return [*_BUILDERS[self.program](self, all_mounts), "env", *(f"{name}={value}" for name, value in env.items())]
 
     def ending(self, processes: Sequence[str]) -> list[str]:

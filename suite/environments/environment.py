@@ -44,7 +44,7 @@ for name in ("sitecustomize", "usercustomize"):
     if path and os.path.dirname(os.path.abspath(path)) != library:
         variables[name] = path
 shown = {name: hidden if re.search(secret, name, re.I) else value for name, value in variables.items()}
-print(json.dumps({"versions": {name: version(name) for name in packages}, "variables": shown}))
+print(json.dumps({"versions": {name: version(name) for name in packages}, "env": shown}))
 """
 
 
@@ -80,7 +80,7 @@ class Environment:
         container_argv = self.container.words(self._mounts(self.container)) if self.container else []
         return [*container_argv, *self.argv_prefix, *python]
 
-    def of_process(self, folder: Path, name: str, variables: Mapping[str, str]) -> "Environment":
+    def of_process(self, folder: Path, name: str, env: Mapping[str, str]) -> "Environment":
         """Return the environment for a process of a run. Only a container depends on the process.
 
         Args:
@@ -90,7 +90,7 @@ class Environment:
         """
         if self.container is None:
             return self
-        return replace(self, container=replace(self.container, run=str(folder), process=name, variables=variables))
+        return replace(self, container=replace(self.container, run=str(folder), process=name, env=env))
 
     def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
         """Return the command line that ends the containers of a run. It is empty if no container outlives its client.
@@ -192,7 +192,7 @@ class Description(NamedTuple):
 
     versions: Mapping[str, str | None]
     """Installed version by distribution name. None if the distribution is not installed."""
-    variables: Mapping[str, str]
+    env: Mapping[str, str]
     """Environment variables of a process in the environment that are recorded with a run. Secrets are removed.
 
     PYTHONPATH does not contain the folders of the suite and of plugins. The values of `sitecustomize` and `usercustomize` are
@@ -210,10 +210,10 @@ def description_from(text: str, environment: Environment) -> Description:
     """Parse the description of an environment from the output of a command. Raises ValueError if its last line is different."""
     try:
         printed = json.loads(last_line(text))
-        variables = dict(printed["variables"])
-        if path := _other_folders(variables.pop("PYTHONPATH", ""), environment):
-            variables["PYTHONPATH"] = path
-        return Description(printed["versions"], variables)
+        env = dict(printed["env"])
+        if path := _other_folders(env.pop("PYTHONPATH", ""), environment):
+            env["PYTHONPATH"] = path
+        return Description(printed["versions"], env)
     except (json.JSONDecodeError, KeyError, TypeError):
         raise ValueError(f"does not respond as a Python interpreter: {last_line(text)!r}") from None
 

@@ -166,10 +166,10 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: Say, 
         raise ValueError(
             f"environment {name} needs Python {lock.python_range}, but {current.python} has version {version}"
         )
-    command, variables = installer.install(str(current.python))  # reads the settings of pip once
+    command, env = installer.install(str(current.python))  # reads the settings of pip once
 
     def install(*arguments: str) -> None:
-        _run([*command, *arguments], variables)
+        _run([*command, *arguments], env)
 
     log(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages. A framework takes a minute or more")
     install("--requirement", str(lock.path))
@@ -272,10 +272,10 @@ def _delete_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _run(command: list[str], variables: Mapping[str, str] | None = None) -> None:
+def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
     """Run a command without printing its output. Raises CommandFailed with the last lines of its output."""
     # With a PYTHONPATH, builds would import packages that the environment does not have.
-    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"), also=variables)
+    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
     if outcome.code != 0:
         lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
         raise CommandFailed("\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines]))

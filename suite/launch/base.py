@@ -196,9 +196,9 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
     return {"GOMP_SPINCOUNT": str(DEMO_SPIN_COUNT)}
 
 
-def omp_spin_settings(variables: Mapping[str, str]) -> str:
+def omp_spin_settings(env: Mapping[str, str]) -> str:
     """Return the settings in WAITING_VARIABLES for the log. Empty: none is set, and the runtime's default applies."""
-    return " ".join(f"{name}={variables[name]}" for name in WAITING_VARIABLES if name in variables)
+    return " ".join(f"{name}={env[name]}" for name in WAITING_VARIABLES if name in env)
 
 
 def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
@@ -243,7 +243,7 @@ def arithmetic_variables(run: RunSpec) -> dict[str, str]:
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.device == "cuda" and settings.precision == "fp32" else {}
 
 
-def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
+def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) -> Command:
     """Return the command that starts a worker. Its environment variables are those that `worker_context_from_env` reads.
 
     Args:
@@ -253,7 +253,7 @@ def worker(process: int, processes: int, run_file: str, variables: Mapping[str, 
         variables: Additional environment variables of the worker.
     """
     rank_env = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}
-    return Command(f"worker-{process}", (*WORKER, run_file), {**variables, **rank_env})
+    return Command(f"worker-{process}", (*WORKER, run_file), {**env, **rank_env})
 
 
 def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
@@ -265,8 +265,8 @@ def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Ho
         rendezvous: Hosts and ports of the run.
         host: Host of the worker.
     """
-    variables = {**thread_variables(run.settings.cores_per_device), **omp_spin_env(run)}
-    return [worker(rendezvous.hosts.index(host), len(rendezvous.hosts), run_file, variables)]
+    env = {**thread_variables(run.settings.cores_per_device), **omp_spin_env(run)}
+    return [worker(rendezvous.hosts.index(host), len(rendezvous.hosts), run_file, env)]
 
 
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
@@ -275,7 +275,7 @@ def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
 
 
 def server_commands(
-    run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host, variables: Mapping[str, str] | None = None
+    run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host, env: Mapping[str, str] | None = None
 ) -> list[Command]:
     """Return the command of the parameter server of `update=async` on the first host.
 
@@ -292,7 +292,7 @@ def server_commands(
     if not run.settings.asynchronous or host is not rendezvous.hosts[0]:
         return []
     common = {**thread_variables(1), **server_variables(run, rendezvous)}
-    return [Command("server", (*SERVER, run_file), {**common, **(variables or {})}, is_server=True)]
+    return [Command("server", (*SERVER, run_file), {**common, **(env or {})}, is_server=True)]
 
 
 def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:

@@ -46,7 +46,7 @@ def adopt_orphans() -> None:
 
 def start(
     arguments: Sequence[str],
-    variables: Mapping[str, str],
+    env: Mapping[str, str],
     log: Path,
     folder: Path,
     network: PrivateNetwork | None = None,
@@ -70,7 +70,7 @@ def start(
         die_with_parent()  # before exec, so that the process never runs without it, and after the change of user namespace
 
     if network is not None:
-        variables = {**variables, **network.variables}
+        env = {**env, **network.env}
     with open(log, "ab") as output:
         try:
             return subprocess.Popen(
@@ -78,7 +78,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={name: value for name, value in variables.items() if name != TOKEN},
+                env={name: value for name, value in env.items() if name != TOKEN},
                 cwd=folder,
                 start_new_session=True,
                 preexec_fn=prepare,

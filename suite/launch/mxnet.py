@@ -45,8 +45,8 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     settings = run.settings
     if settings.device == "cpu":
         return malloc_variables(run, MALLOC_TUNABLES)
-    variables = arithmetic_variables(run)
-    return variables if settings.link == "auto" else {**variables, "MXNET_ENABLE_GPU_P2P": "0"}
+    env = arithmetic_variables(run)
+    return env if settings.link == "auto" else {**env, "MXNET_ENABLE_GPU_P2P": "0"}
 
 
 def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:

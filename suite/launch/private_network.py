@@ -78,7 +78,7 @@ class PrivateNetwork:
             raise OSError(lines[-1] if lines else f"exit code {helper.returncode}")
 
     @property
-    def variables(self) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
         """Environment variable with which a worker checks that it runs in this network."""
         return {NETWORK_VARIABLE: str(os.fstat(self._network).st_ino)}
 
@@ -112,13 +112,13 @@ def unavailable_reason() -> str:
     return ""
 
 
-def check_network(variables: Mapping[str, str] = os.environ) -> None:
+def check_network(env: Mapping[str, str] = os.environ) -> None:
     """Check that a worker that was started in a private network still runs in it.
 
     Raises:
         ValueError: The worker runs in a different network.
     """
-    expected = variables.get(NETWORK_VARIABLE)
+    expected = env.get(NETWORK_VARIABLE)
     if expected and expected != str(os.stat("/proc/self/ns/net").st_ino):
         raise ValueError(
             "this process is not in the private network of its run: the command in environment.argv_prefix leaves it. "

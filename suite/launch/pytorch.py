@@ -36,7 +36,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    variables = {
+    env = {
         **thread_variables(run.settings.cores_per_device),
         **omp_spin_env(run),
         **malloc_variables(run, MALLOC_TUNABLES),
@@ -45,7 +45,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),
     }
-    worker_commands = [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
+    worker_commands = [worker(process, run.settings.devices, run_file, env) for process in host.replicas]
     return [*server_commands(run, run_file, rendezvous, host), *worker_commands]
 
 

@@ -63,7 +63,7 @@ def recorded_prefixes() -> tuple[str, ...]:
     return (*tuning_variables(), *MACHINE_PREFIXES, *PRELOADING, *OF_LIBRARIES)
 
 
-def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
+def recorded_variables(env: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
     """Return the variables of a worker that are recorded, sorted by name, without secrets.
 
     Args:
@@ -74,10 +74,10 @@ def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str]
     prefixes = recorded_prefixes()
     names = (
         name
-        for name in sorted(variables)
+        for name in sorted(env)
         if name.startswith(prefixes) and name not in unrecorded and not _TERRAFORM.fullmatch(name)
     )
-    return {_as_text(name): _without_secret(name, variables[name]) for name in names}
+    return {_as_text(name): _without_secret(name, env[name]) for name in names}
 
 
 def identifying_variables(recorded: Mapping[str, str]) -> dict[str, str]:

@@ -32,14 +32,14 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
     commands = server_commands(run, run_file, rendezvous, host, COMMON_VARIABLES)
     for process in host.replicas:
         task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
-        variables = {
+        env = {
             **thread_variables(run.settings.cores_per_device),
             "TF_CONFIG": json.dumps(task),
             **COMMON_VARIABLES,
             **arithmetic_variables(run),
             **server_variables(run, rendezvous),
         }
-        commands.append(worker(process, len(endpoints), run_file, variables))
+        commands.append(worker(process, len(endpoints), run_file, env))
     return commands
 
 

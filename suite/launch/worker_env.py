@@ -78,15 +78,15 @@ USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 """Variables that `getpass.getuser()` reads before it looks up the user id in the passwd database."""
 
 
-def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the subset of `variables` that a process of a run inherits.
+def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the subset of `env` that a process of a run inherits.
 
     If the user id has no entry in the passwd database, as in containers, the result also has a user name, because PyTorch's
     compiler requires it.
     """
     inherited = {
         name: value
-        for name, value in variables.items()
+        for name, value in env.items()
         if name not in NOT_INHERITED and name not in PYTHON_SWITCHES and not name.startswith(_PREFIXES)
     }
     if not any(inherited.get(name) for name in USER_VARIABLES) and not _has_passwd_entry():
@@ -95,7 +95,7 @@ def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return inherited
 
 
-def worker_variables(variables: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
+def worker_variables(env: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
     """Return the inherited variables of a worker, with the run's folder for temporary files as TMPDIR.
 
     If the home folder is unusable, a folder inside the temporary folder replaces it. Triton, CUDA, and Matplotlib keep caches
@@ -105,8 +105,8 @@ def worker_variables(variables: Mapping[str, str], temporary_folder: Path) -> di
         variables: Environment variables of the shell.
         temporary_folder: Folder for the temporary files of the run.
     """
-    inherited = {**inherited_variables(variables), "TMPDIR": str(temporary_folder)}
-    if not _is_usable_home(variables.get("HOME") or _home_from_passwd()):
+    inherited = {**inherited_variables(env), "TMPDIR": str(temporary_folder)}
+    if not _is_usable_home(env.get("HOME") or _home_from_passwd()):
         home = temporary_folder / "home"
         home.mkdir(exist_ok=True)
         inherited["HOME"] = str(home)

@@ -68,7 +68,7 @@ def describe_environment(draft: PartialJob, env: Environment, descriptions: Desc
     packages = (*draft.framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     description = descriptions.of(env, packages)
     set_by_run = variables_set_by_run(draft.framework, _launched(draft))
-    recorded = recorded_variables(description.variables, set_by_run)
+    recorded = recorded_variables(description.env, set_by_run)
     return replace(draft, versions=description.versions, environment_variables=recorded)
 
 

@@ -39,8 +39,8 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 def identity(run: RunSpec) -> str:
     """Return a hash of a run's computation: settings without seed and paths, the data's fingerprint, environment variables."""
     parts: list[Any] = [_compared_settings(run), run.dataset_info.fingerprint]
-    if variables := identifying_variables(run.environment_variables):
-        parts.append(variables)
+    if env := identifying_variables(run.environment_variables):
+        parts.append(env)
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

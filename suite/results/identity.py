@@ -93,8 +93,8 @@ def facts(row: Columns) -> dict[str, Any]:
         if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # for foreign results `round` has it
     }
     if row.profile:
-        variables = identifying_variables(row.environment_variables or {})
-        values |= {f"{ENVIRONMENT_VARIABLES}.{name}": value for name, value in variables.items()}
+        env = identifying_variables(row.environment_variables or {})
+        values |= {f"{ENVIRONMENT_VARIABLES}.{name}": value for name, value in env.items()}
     logged = getattr(row, HYPERPARAMETERS) or {}
     return values | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
 

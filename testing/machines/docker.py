@@ -51,14 +51,14 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
         "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs",
         "--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn",
     ]  # fmt: skip
-    variables = {**environment(), "DOCKER_HOST": socket}
+    env = {**environment(), "DOCKER_HOST": socket}
     if machine is not None:
         machine.run(["ln", "-s", folder / "socket", "/run/docker.sock"])
     with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, env=variables)
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=env)
     try:
         deadline = time.monotonic() + UP_SECONDS
-        while subprocess.run(["docker", "version"], env=variables, capture_output=True, check=False).returncode != 0:
+        while subprocess.run(["docker", "version"], env=env, capture_output=True, check=False).returncode != 0:
             said = (folder / "log").read_text()[-1000:]
             if process.poll() is not None:  # the kernel or the sandbox refuses it: nothing of ours was asked yet
                 last = (said.strip().splitlines() or ["it said nothing"])[-1]
@@ -66,7 +66,7 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
             assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"
             time.sleep(0.1)
         words = ["docker", "import", "-", IMAGE]
-        subprocess.run(words, input=_root(), env=variables, capture_output=True, check=True)
+        subprocess.run(words, input=_root(), env=env, capture_output=True, check=True)
         yield {"DOCKER_HOST": socket}
     finally:
         (process if machine is None else only_child(process)).terminate()

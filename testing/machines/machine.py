@@ -98,12 +98,12 @@ class Machine:
         user: str = "",
         timeout: float = 60.0,
         check: bool = True,
-        variables: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command there to its end. Raises AssertionError with all that it wrote if it fails and `check` is true."""
         done = subprocess.run(
             self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout, check=False, env=environment(variables),
+            timeout=timeout, check=False, env=environment(env),
         )  # fmt: skip
         said = f"{self.name}: {' '.join(map(os.fspath, arguments))}: {done.returncode}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0 or not check, said
@@ -115,13 +115,13 @@ class Machine:
         log: Path,
         cwd: Path | str = "/",
         user: str = "",
-        variables: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Started:
         """Start a command there, its output appended to `log`; it ends with the machine at the latest."""
         with open(log, "ab") as output:
             client = subprocess.Popen(
                 self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env=environment(variables), start_new_session=True
+                env=environment(env), start_new_session=True
             )  # fmt: skip
         return Started(client, only_child(client))
 
@@ -163,10 +163,10 @@ class Machine:
             self.run(["sh", "-c", script, path, closed])
 
 
-def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a command on a machine: those of this process, its PATH with the folders of daemons, and `variables`."""
+def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of a command on a machine: those of this process, its PATH with the folders of daemons, and `env`."""
     own: dict[str, str] = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{needs.SYSTEM_PATH}"}
-    return {**own, **(variables or {})}
+    return {**own, **(env or {})}
 
 
 def only_child(client: subprocess.Popen[Any]) -> psutil.Process:

@@ -124,8 +124,8 @@ def docker(tmp_path_factory):
             assert done.returncode == 0, (done.stdout + done.stderr).decode()[-3000:]
             return done.stdout.decode()
 
-        variables = [f"--change=ENV {text}" for text in (*PIP, f"PIP_FIND_LINKS={index}")]
-        called("import", *variables, "-", "suite-test:base", given=base())
+        env = [f"--change=ENV {text}" for text in (*PIP, f"PIP_FIND_LINKS={index}")]
+        called("import", *env, "-", "suite-test:base", given=base())
         asked = ("--build-arg=BASE=suite-test:base", f"--build-arg=LOCK={LOCK}", "--network=host", f"--tag={IMAGE}")
         called("build", "--file=containers/Dockerfile", *asked, "-", given=context())
         yield called

@@ -9,12 +9,12 @@ from tests.helpers import run_suite, suite
 class Null:
     """Commands on machines with null devices."""
 
-    def __init__(self, variables, folder):
-        self.variables, self.folder = variables, folder
+    def __init__(self, env, folder):
+        self.env, self.folder = env, folder
 
     def _variables(self, cards, **more):
         """`cards`: names of cards.h, one for each device."""
-        return {**self.variables, "NULL_GPU": ",".join(cards), "NULL_GPU_COUNT": str(len(cards)), **more}
+        return {**self.env, "NULL_GPU": ",".join(cards), "NULL_GPU_COUNT": str(len(cards)), **more}
 
     def run(self, *words, cards=("h100",), **more):
         return run_suite(self.folder, *words, "device=cuda", **self._variables(cards, **more))

@@ -21,12 +21,12 @@ CHANGED = (("ncf", GRAPHS), ("resnet50", GRAPHS), ("ssd", GRAPHS), ("resnet50", 
 def counted(null_variables, demo_data, tmp_path_factory):
     """Workload, and what is changed, to counts: `setup`, `step`, `segment` (a step and looks at its loss), `evaluation`."""
     folder = tmp_path_factory.mktemp("counted")
-    variables = {**os.environ, **null_variables, "NULL_GPU": "h100", "PYTHONPATH": str(PROJECT)}
-    variables.pop("CUDA_VISIBLE_DEVICES", None)
+    env = {**os.environ, **null_variables, "NULL_GPU": "h100", "PYTHONPATH": str(PROJECT)}
+    env.pop("CUDA_VISIBLE_DEVICES", None)
 
     def run(python, module, *words):
         command = [str(python), "-m", f"tests.gpu_paths.{module}", *map(str, words)]
-        done = subprocess.run(command, env=variables, cwd=PROJECT, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(command, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stderr
 
     for dataset in set(SIX.values()):

@@ -12,10 +12,10 @@ from tests.helpers import PROJECT
 
 @pytest.mark.full
 def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
-    variables = {**os.environ, **null_variables, "NULL_GPU": "h200"}
+    env = {**os.environ, **null_variables, "NULL_GPU": "h200"}
     command = [sys.executable, "-m", "benchmarks.gpu", "right", "--workloads", "ncf", "--out", str(tmp_path)]
     streams = {"capture_output": True, "text": True, "timeout": 300}
-    done = [subprocess.run(command, env=variables, cwd=PROJECT, check=False, **streams) for _ in range(2)]
+    done = [subprocess.run(command, env=env, cwd=PROJECT, check=False, **streams) for _ in range(2)]
     assert [one.returncode for one in done] == [1, 1], done[0].stderr
     found = json.loads((tmp_path / "results.json").read_text())["right"]
     assert set(found) == {"kernels", "ncf"}

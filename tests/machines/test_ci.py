@@ -27,8 +27,8 @@ def test_packages_and_then_the_tests(tmp_path, user, missing, apt, said):
     for name, script in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    variables = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "ASKED": str(tmp_path / "asked")}
-    done = subprocess.run([PROJECT / ".ci" / "run"], env=variables, capture_output=True, text=True, check=True)
+    env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "ASKED": str(tmp_path / "asked")}
+    done = subprocess.run([PROJECT / ".ci" / "run"], env=env, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert lines[-1] == "make test"
     assert len(lines) == 1 + len(said)

@@ -25,7 +25,7 @@ import numpy as np
 import psutil
 
 from suite.common.logged_end import read_logged_end
-from tests.helpers import PROJECT, TOY_RUN, events, status, variables, wait_until
+from tests.helpers import PROJECT, TOY_RUN, events, status, suite_env, wait_until
 
 KEPT = ("seed=1", "checkpoint=every:1", "checkpoint.final=true", "oversubscribe=true", "gpus=1,2")
 TOY = ("-m", *TOY_RUN, *KEPT, "workload.misbehave=slow", "stop=epochs:4")
@@ -39,7 +39,7 @@ EVALUATING = '"phase": "evaluate"'
 def start(sweep, scratch, output, *arguments, **extra):
     """A sweep into `output`, with extra variables."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *sweep, f"output={output}", *arguments]
-    own = variables(scratch, toy=True, **extra)
+    own = suite_env(scratch, toy=True, **extra)
     return subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

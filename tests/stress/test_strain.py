@@ -18,8 +18,8 @@ from tests.helpers import (
     run_suite,
     run_suite_here,
     status,
+    suite_env,
     suite_here,
-    variables,
     wait_until,
     where_grpc_is_open,
 )
@@ -55,7 +55,7 @@ def test_what_nobody_may_read_is_named(tmp_path, name):
     for words in (("report",), ("check",), ("tables",), ("package", "--submitter", "me")):
         places = [tmp_path / "logs", *([tmp_path / "out"] if words[0] == "package" else [])]
         command = ["setpriv", *NO_OVERRIDE, sys.executable, "-m", "suite.cli", *words, *map(str, places)]
-        own = {"env": variables(tmp_path), "cwd": PROJECT, "timeout": 120}
+        own = {"env": suite_env(tmp_path), "cwd": PROJECT, "timeout": 120}
         done = subprocess.run(command, capture_output=True, text=True, **own)
         assert done.returncode in (0, 1, 2), done.stderr
         assert "Traceback" not in done.stderr

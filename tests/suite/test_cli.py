@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testing.fake_logs import write_run
-from tests.helpers import PROJECT, TOY_RUN, only, refusal, status, suite_here, variables
+from tests.helpers import PROJECT, TOY_RUN, only, refusal, status, suite_env, suite_here
 
 SCRIPT = Path(sys.executable).parent / "suite"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -33,7 +33,7 @@ def test_a_reader_that_goes_ends_a_command_quietly(tmp_path, words):
         write_run(tmp_path / "logs", f"job_{index}")
     command = [sys.executable, "-m", "suite.cli", *words]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, env=variables(tmp_path), **streams) as process:
+    with subprocess.Popen(command, cwd=tmp_path, env=suite_env(tmp_path), **streams) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
@@ -43,7 +43,7 @@ def test_a_terminal_without_our_characters_gets_others(tmp_path):
     write_run(tmp_path / "logs", "a")
     report = [sys.executable, "-m", "suite.cli", "report", "logs"]
     for command in (report, [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]):
-        done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=variables(tmp_path, toy=True, **ASCII))
+        done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=suite_env(tmp_path, toy=True, **ASCII))
         assert done.returncode == 0, done.stderr
         assert b"codec" not in done.stdout + done.stderr
         assert done.stdout.isascii()
@@ -56,7 +56,7 @@ def test_python_files_in_the_current_folder_are_never_imported(tmp_path):
         noted = f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')"
         (tmp_path / f"{name}.py").write_text(f"{noted}\nraise SystemExit(9)\n")
     write_run(tmp_path / "logs", "a")
-    own = variables(tmp_path, toy=True)
+    own = suite_env(tmp_path, toy=True)
     run = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'ran'}"]
     words = (("report", "logs"), ("check", "logs"), ("doctor",), ("env", "list"), ("data", "list"))
     commands = [run, *([SCRIPT, *each] for each in words)]

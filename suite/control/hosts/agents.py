@@ -94,7 +94,7 @@ class Agents:
         settings = job.template.settings
         request = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
         argv = [sys.executable, "-m", "suite.control.caches", json.dumps(request)]
-        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
+        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": own_variables()}
         all_cleared, lines = True, []
         for link, answer in ask_all(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             if answer["code"] != 0:
@@ -150,7 +150,7 @@ class Agents:
         return tuple(hosts)
 
 
-def open_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
+def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.environ) -> Agents:
     """Start agents on the first `count` machines of a command, and return them.
 
     Args:
@@ -161,8 +161,8 @@ def open_agents(launch: LaunchConfig, count: int, variables: Mapping[str, str] =
     Raises:
         ValueError: There are too few machines, or a machine cannot be used. The message is a single line with the keys to set.
     """
-    launcher = launchers.launcher(launchers.resolve_launcher_name(launch, variables))
-    names = launcher.list_hosts(launch, variables)
+    launcher = launchers.launcher(launchers.resolve_launcher_name(launch, env))
+    names = launcher.list_hosts(launch, env)
     if count > len(names):
         raise ValueError(
             f"nodes={count}: {launcher.available_text.format(len(names))} ({', '.join(names)}). "

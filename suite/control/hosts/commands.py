@@ -25,7 +25,7 @@ def run_on_hosts(
     arguments: Sequence[str],
     launch: LaunchConfig,
     say: Callable[[str], None],
-    variables: Mapping[str, str] = os.environ,
+    env: Mapping[str, str] = os.environ,
 ) -> int:
     """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest exit code.
 
@@ -39,9 +39,9 @@ def run_on_hosts(
     Raises:
         ValueError: The machines are not set, or the program that connects to them is not installed here.
     """
-    by, links = launchers.resolve_launcher_name(launch, variables), list[AgentConnection]()
+    by, links = launchers.resolve_launcher_name(launch, env), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *arguments]
-    names = launchers.machine_names(launch, variables)
+    names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
             for name in names:  # in this thread: an agent's client is killed when the thread that started it ends
@@ -60,7 +60,7 @@ def run_on_hosts(
 
 def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a command on a machine, and return its exit code and its lines of output."""
-    order = {"command": list(command), "most_seconds": MAX_SECONDS, "variables": own_variables()}
+    order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": own_variables()}
     try:
         link.greet()
         return _read(link.call("ask", MAX_SECONDS, **order))

@@ -82,7 +82,7 @@ class Rank:
     """Name of the launcher in RANKS."""
 
 
-def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
+def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
     """Return the rank of this process, or None if no launcher has set it.
 
     A launcher that started a single process is ignored if a second launcher started several processes, such as `mpiexec`
@@ -92,15 +92,15 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
         ValueError: Two launchers contradict each other, or a variable is not a number in its range.
     """
     names_by_launcher = {
-        launcher: names for launcher, names in RANKS.items() if names.number in variables and names.count in variables
+        launcher: names for launcher, names in RANKS.items() if names.number in env and names.count in env
     }
-    ranks = [_rank_from(variables, launcher, names) for launcher, names in names_by_launcher.items()]
+    ranks = [_rank_from(env, launcher, names) for launcher, names in names_by_launcher.items()]
     ranks = [rank for rank in ranks if rank.count > 1] or ranks
     if len({(rank.number, rank.count) for rank in ranks}) > 1:
         listed = [names_by_launcher[rank.source] for rank in ranks]
-        ranks_text = ", ".join(f"{names.number}={variables[names.number]}" for names in listed)
+        ranks_text = ", ".join(f"{names.number}={env[names.number]}" for names in listed)
         unused = [name for names in listed[1:] for name in (names.number, *names.local, names.count)]
-        options = " ".join(f"-u {name}" for name in unused if name in variables)
+        options = " ".join(f"-u {name}" for name in unused if name in env)
         raise ValueError(
             f"launch: {' and '.join(rank.source for rank in ranks)} both set the rank of this process ({ranks_text}). "
             f"Unset the variables that are wrong, for example: env {options} python run_suite.py …"
@@ -108,19 +108,19 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
     return ranks[0] if ranks else None
 
 
-def _rank_from(variables: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
+def _rank_from(env: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
     """Return the rank according to one launcher. Raises ValueError for a variable that is not a number in its range."""
-    count = _whole(variables, names.count, 1, _MAX_PROCESSES)
-    local_name = next((name for name in names.local if variables.get(name)), names.local[0])
+    count = _whole(env, names.count, 1, _MAX_PROCESSES)
+    local_name = next((name for name in names.local if env.get(name)), names.local[0])
     return Rank(
-        _whole(variables, names.number, 0, count - 1),
-        _whole(variables, local_name, 0, count - 1, 0),
+        _whole(env, names.number, 0, count - 1),
+        _whole(env, local_name, 0, count - 1, 0),
         count,
         launcher,
     )
 
 
-def _whole(variables: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
+def _whole(env: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
     """Return the integer in an environment variable.
 
     Args:
@@ -133,17 +133,17 @@ def _whole(variables: Mapping[str, str], name: str, least: int, most: int, defau
     Raises:
         ValueError: The value is not allowed. The message contains the name and the range.
     """
-    if default is not None and not variables.get(name):
+    if default is not None and not env.get(name):
         return default
     with contextlib.suppress(KeyError, ValueError):
-        if least <= (number := int(variables[name])) <= most:
+        if least <= (number := int(env[name])) <= most:
             return number
-    raise ValueError(f"launch: {name}={variables[name][:40]}: expected an integer from {least} to {most}")
+    raise ValueError(f"launch: {name}={env[name][:40]}: expected an integer from {least} to {most}")
 
 
-def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
+def refuse_ranks(env: Mapping[str, str] = os.environ) -> None:
     """Raise ValueError if a launcher started several processes, because each would start the whole run."""
-    rank = rank_here(variables)
+    rank = rank_here(env)
     if rank is not None and rank.count > 1:
         raise ValueError(
             f"this is process {rank.number} of {rank.count} that {rank.source} started. Set launch=external, "
@@ -187,43 +187,43 @@ class ExternalProcess:
             _serve(launch, self.rank, self.first, self.token)
 
 
-def external_process(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> ExternalProcess:
+def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> ExternalProcess:
     """Return the rank and the token of this process of `launch=external`, and the address of rank 0.
 
     Raises:
         ValueError: A variable is missing or not in its range.
     """
-    rank = rank_here(variables)
+    rank = rank_here(env)
     if rank is None:
         raise ValueError(
             f"launch=external: no environment variable contains the rank of this process "
             f"({', '.join(names.number for names in RANKS.values())}). "
             f"Start the command with srun, mpirun, or a job that sets the rank"
         )
-    token = variables.get(TOKEN, "")
+    token = env.get(TOKEN, "")
     if not token:
         raise ValueError(
             f"launch=external needs a secret that all processes share. Run: export {TOKEN}=$(openssl rand -hex 16)"
         )
-    address = variables.get("MASTER_ADDR")
+    address = env.get("MASTER_ADDR")
     if address and not _ADDRESS.fullmatch(address):
         raise ValueError(
             f"launch: MASTER_ADDR={address[:40]}: expected a host name or an IP address of at most 253 characters"
         )
-    port = int(launch.port or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
+    port = int(launch.port or _whole(env, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     first = ""
     if rank.number == 0:
-        first = _own_address(variables)
+        first = _own_address(env)
     elif rank.local == 0:
-        first = _first_machine(variables)
+        first = _first_machine(env)
     return ExternalProcess(rank, token, (first, port))
 
 
-def _first_machine(variables: Mapping[str, str]) -> str:
+def _first_machine(env: Mapping[str, str]) -> str:
     """Return the name or address of the machine of rank 0. Raises ValueError if no variable contains it."""
-    if variables.get("MASTER_ADDR"):
-        return variables["MASTER_ADDR"]
-    listed = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST")
+    if env.get("MASTER_ADDR"):
+        return env["MASTER_ADDR"]
+    listed = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST")
     if not listed:
         raise ValueError(
             "launch=external: the address of rank 0 is unknown. Set MASTER_ADDR to the address of its machine"
@@ -231,10 +231,10 @@ def _first_machine(variables: Mapping[str, str]) -> str:
     return expanded([listed])[0]
 
 
-def _own_address(variables: Mapping[str, str]) -> str:
+def _own_address(env: Mapping[str, str]) -> str:
     """Return the address to which agents connect. Empty, for all interfaces, if it is not an address of this machine."""
     try:
-        address = _first_machine(variables)
+        address = _first_machine(env)
         with socket.create_server((address, 0)):
             return address
     except (OSError, ValueError):

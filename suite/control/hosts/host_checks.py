@@ -129,7 +129,7 @@ def check_environments(
     links: Sequence[AgentConnection],
     environment: Environment,
     versions: Mapping[str, str],
-    variables: Mapping[str, str],
+    env: Mapping[str, str],
     set_by_run: Collection[str] = (),
 ) -> None:
     """Check that an environment is the same on all machines.
@@ -146,9 +146,7 @@ def check_environments(
         ValueError: A machine differs. The message names the machine.
     """
     command = describing_command(environment, list(versions))
-    for link, answer in ask_all(
-        links, "ask", command=command, most_seconds=REQUEST_SECONDS, variables=carried_variables()
-    ):
+    for link, answer in ask_all(links, "ask", command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()):
         if answer["code"] != 0:
             raise ValueError(
                 f"machine {link.name}: environment {environment.name} does not work there: {last_error_line(answer)}"
@@ -164,7 +162,7 @@ def check_environments(
                     f"machine {link.name}: environment {environment.name}: {name} is {version or 'missing'} there "
                     f"and {expected} on this machine. To make them equal, run: suite env create {environment.name}"
                 )
-        _check_variables(link.name, recorded_variables(description.variables, set_by_run), variables)
+        _check_variables(link.name, recorded_variables(description.env, set_by_run), env)
 
 
 def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:

@@ -44,7 +44,7 @@ class HostControl(Protocol):
         """Return free ports: a port for each replica, and a port for a server. Raises ValueError."""
 
     def start(
-        self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
+        self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> subprocess.Popen[bytes] | Started:
         """Start a command, whose output goes to `name`.log.
 

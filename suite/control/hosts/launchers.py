@@ -25,26 +25,26 @@ NOT_THERE = 66
 """Exit code if the suite or its Python is missing on a machine: EX_NOINPUT of sysexits.h."""
 
 
-def resolve_launcher_name(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> str:
+def resolve_launcher_name(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> str:
     """Return the name of the launcher, `local`, or `external`. `launch=auto` is resolved for this process."""
     if launch.by != "auto":
         return str(launch.by)
     if launch.hosts or launch.hostfile:
         return "ssh"
-    return "slurm" if in_allocation(variables) else "local"
+    return "slurm" if in_allocation(env) else "local"
 
 
-def in_allocation(variables: Mapping[str, str] = os.environ) -> bool:
+def in_allocation(env: Mapping[str, str] = os.environ) -> bool:
     """Check whether this process is in a SLURM allocation."""
-    return bool(variables.get("SLURM_JOB_ID") and variables.get("SLURM_JOB_NODELIST"))
+    return bool(env.get("SLURM_JOB_ID") and env.get("SLURM_JOB_NODELIST"))
 
 
-def machine_names(launch: LaunchConfig, variables: Mapping[str, str] = os.environ) -> list[str]:
+def machine_names(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> list[str]:
     """Return all machines that the launcher of a command may use, in order. Raises ValueError."""
-    return launcher(resolve_launcher_name(launch, variables)).list_hosts(launch, variables)
+    return launcher(resolve_launcher_name(launch, env)).list_hosts(launch, env)
 
 
-def hosts_from_options(launch: LaunchConfig, variables: Mapping[str, str]) -> list[str]:
+def hosts_from_options(launch: LaunchConfig, env: Mapping[str, str]) -> list[str]:
     """Return the machines of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
     if launch.hosts and launch.hostfile:
         raise ValueError("launch.hosts and launch.hostfile are both set. Omit launch.hosts or launch.hostfile")
@@ -106,12 +106,12 @@ def agent_argv(lease_seconds: float) -> list[str]:
     return ["sh", "-c", text]
 
 
-def srun_argv(name: str, variables: Mapping[str, str] = os.environ) -> list[str]:
+def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
     """Return the srun command for a step with a single task on a machine of the allocation, with all CPUs of the machine.
 
     The step may overlap with the step of this process.
     """
-    cpus = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", variables.get("SLURM_JOB_CPUS_PER_NODE", ""))]
+    cpus = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", env.get("SLURM_JOB_CPUS_PER_NODE", ""))]
     width = [f"--cpus-per-task={min(cpus)}"] if cpus else []
     return [
         "srun",
@@ -138,7 +138,7 @@ def ssh_argv(name: str, wait_seconds: float) -> list[str]:
 
 SLURM = Launcher(
     "slurm",
-    list_hosts=lambda launch, variables: expanded([variables["SLURM_JOB_NODELIST"]]),
+    list_hosts=lambda launch, env: expanded([env["SLURM_JOB_NODELIST"]]),
     build_argv=lambda name, launch, argv: [*srun_argv(name), *argv],
     build_kill_argv=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
     available_text="the allocation has {}",

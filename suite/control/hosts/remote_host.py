@@ -113,7 +113,7 @@ class RemoteHost:
         """Start the process that records telemetry and topology."""
         argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call("start", name=TELEMETRY_PROCESS, arguments=argv, variables=own_variables())
+            self.link.call("start", name=TELEMETRY_PROCESS, arguments=argv, env=own_variables())
 
     def ports(self) -> list[int]:
         ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
@@ -121,10 +121,10 @@ class RemoteHost:
         return [*first, *map(int, ports)][: len(ports)]
 
     def start(
-        self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
+        self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> RemoteCommand:
-        variables = {**carried_variables(), **variables}
-        self.link.call("start", name=name, arguments=list(arguments), variables=variables, private=private)
+        env = {**carried_variables(), **env}
+        self.link.call("start", name=name, arguments=list(arguments), env=env, private=private)
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:

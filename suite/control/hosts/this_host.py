@@ -41,14 +41,14 @@ class ThisHost:
         return ports_here(self.host)
 
     def start(
-        self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
+        self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> subprocess.Popen[bytes]:
         if private and self._network is None:
             self._network = PrivateNetwork()
         log = self.folder / f"{name}.log"
         self._scratch = self._scratch or Scratch()
-        variables = {**worker_variables(os.environ, self._scratch.path), **variables}
-        child = children.start(arguments, variables, log, self.folder, self._network if private else None)
+        env = {**worker_variables(os.environ, self._scratch.path), **env}
+        child = children.start(arguments, env, log, self.folder, self._network if private else None)
         self._children.append(child)
         return child
 

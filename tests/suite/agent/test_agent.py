@@ -70,7 +70,7 @@ def test_files_come_as_they_are_written(tmp_path):
         link.tell = taken.append
         folder = begun(link)
         writer = [*SLEEPER[:3], "import sys; print('x' * 300_000); sys.exit(3)"]
-        link.call("start", name="worker-0", arguments=writer, variables={})
+        link.call("start", name="worker-0", arguments=writer, env={})
         wait_until("exit", lambda: link.listen(0.1) or [message for message in taken if "exit" in message])
         assert {"exit": "worker-0", "code": 3, "full": ""} in taken
         with open(os.path.join(folder, ".worker-0.json"), "w") as heartbeat:
@@ -95,7 +95,7 @@ def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
         begun(link)
         code = "import json, os; said = {'pid': os.getpid(), 'status': 'failed'}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(said))"
-        link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], variables={})
+        link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], env={})
         wait_until("gone", lambda: link.listen(0.1) or [message for message in taken if "gone" in message])
     kinds = [next(iter(message)) for message in taken if message.get("file") != "worker-0.log"]
     assert kinds[0] == "file"
@@ -107,7 +107,7 @@ def test_no_process_outlives_a_run(tmp_path, how):
     """Also one that ignores SIGTERM, and one in a session of its own."""
     with agent(tmp_path, lease_seconds=2.0) as (link, process):
         folder = begun(link)
-        link.call("start", name="worker-0", arguments=STUBBORN, variables={"NAME": "value"})
+        link.call("start", name="worker-0", arguments=STUBBORN, env={"NAME": "value"})
         wait_until("two processes", lambda: len(children_of(process.pid)) == 2)
         started = children_of(process.pid)
         assert started[0].environ()["NAME"] == "value"
@@ -134,7 +134,7 @@ def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
     said = tmp_path / "said"
     with agent(tmp_path) as (link, process):
         begun(link)
-        link.call("start", name="worker-0", arguments=SLEEPER, variables={})
+        link.call("start", name="worker-0", arguments=SLEEPER, env={})
         (worker,) = children_of(process.pid)
         script = f"kill -0 {worker.pid} 2> /dev/null || echo gone > {said}; sleep 0.5; echo ended >> {said}"
         link.call("finish", ending=["sh", "-c", script])
@@ -145,7 +145,7 @@ def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
 def test_workers_die_with_their_agent(tmp_path):
     with agent(tmp_path) as (link, process):
         begun(link)
-        link.call("start", name="worker-0", arguments=SLEEPER, variables={})
+        link.call("start", name="worker-0", arguments=SLEEPER, env={})
         started = children_of(process.pid)
         process.kill()
         assert not psutil.wait_procs(started, timeout=10)[1]
@@ -166,7 +166,7 @@ def test_a_worker_that_is_stopped_is_known_to_its_agent(tmp_path):
         begun(link)
         code = "import json, os, time; said = {'pid': os.getpid(), 'status': ''}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(said)); time.sleep(600)"
-        pid = link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], variables={})["pid"]
+        pid = link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], env={})["pid"]
         os.kill(pid, signal.SIGSTOP)
         assert link.call("is_stopped", pid=os.getpid())["stopped"] is False  # no worker of the agent
         os.kill(pid, signal.SIGCONT)
@@ -188,7 +188,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
     with agent(tmp_path) as (link, _):
         begun(link)
         with pytest.raises(ValueError, match="here: No such file or directory"):
-            link.call("start", name="worker-0", arguments=["/nowhere"], variables={})
+            link.call("start", name="worker-0", arguments=["/nowhere"], env={})
         with pytest.raises(ValueError, match="here: 1 is not a worker here"):
             link.call("stack", pid=1, number=int(signal.SIGUSR2))
         assert link.call("read", path="/nowhere")["data"] is None

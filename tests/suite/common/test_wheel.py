@@ -29,23 +29,23 @@ def installed(tmp_path_factory):
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copyfile
         copy(PROJECT / name, target)
-    variables = {name: value for name, value in os.environ.items() if name not in FOUND_IN_THE_CHECKOUT}
+    env = {name: value for name, value in os.environ.items() if name not in FOUND_IN_THE_CHECKOUT}
     venv.create(place / "env", with_pip=False, symlinks=True)
     site = only((place / "env" / "lib").glob("python3.*/site-packages"))
     (site / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--no-input", "--python", place / "env"]
     install = ["install", "--no-deps", "--no-build-isolation", "--ignore-installed", place / "source"]
-    subprocess.run([*pip, *install], check=True, env=variables)
-    return place / "env", site, variables
+    subprocess.run([*pip, *install], check=True, env=env)
+    return place / "env", site, env
 
 
 @pytest.fixture
 def call(installed, tmp_path):
-    folder, _, variables = installed
+    folder, _, env = installed
 
     def called(*arguments, **extra):
         command = [str(folder / "bin" / "suite"), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**variables, **extra})
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**env, **extra})
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -68,10 +68,10 @@ def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_p
 @pytest.mark.framework
 def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     """One epoch and its evaluation: further ones read no other file."""
-    folder, site, variables = installed
+    folder, site, env = installed
     copy = tmp_path / "copy"  # what `suite env create` puts into an environment
     code = "import sys, pathlib; from suite.environments import own_package as own; own.copy_into(pathlib.Path(sys.argv[1]))"
-    subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=variables, cwd=tmp_path)
+    subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=env, cwd=tmp_path)
     copied = {path.name.partition("-")[0] for path in copy.iterdir()}
     assert copied == {"suite", "workloads", "run_suite.py", "time_to_target"}
     words = (

@@ -96,7 +96,7 @@ LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NC
 
 
 @pytest.mark.parametrize(("link", "variables"), LINKS.items())
-def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, variables):
+def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, env):
     started = []
     command = SimpleNamespace(arguments=(), env={"OWN": "1"}, name="worker-0", is_server=False)
     environment = SimpleNamespace(map_path=str, command=lambda *words: list(words), of_process=lambda *_: environment)
@@ -110,7 +110,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     one._start()
     (given,) = started
     assert given["OWN"] == "1"
-    assert LINKS["network"] & given.keys() == variables
+    assert LINKS["network"] & given.keys() == env
 
 
 @pytest.mark.slow

@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from suite.control.interrupts import MIN_COLUMNS, SIGNALS, WholeLines, listen, resuming_command, signals_held
-from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_here, variables, wait_until
+from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_env, suite_here, wait_until
 
 
 def started(tmp_path, *words, **streams):
     """A controller, and the folder of its run once that trains."""
     arguments = [*TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", *words]
     controller = subprocess.Popen(
-        [sys.executable, str(PROJECT / "run_suite.py"), *arguments], env=variables(tmp_path, toy=True), cwd=tmp_path,
+        [sys.executable, str(PROJECT / "run_suite.py"), *arguments], env=suite_env(tmp_path, toy=True), cwd=tmp_path,
         # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with signals ignored.
         preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
         **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | streams),
@@ -77,7 +77,7 @@ def test_the_printed_command_goes_on_as_it_is_typed(tmp_path):
     assert folder.is_relative_to(output)
     # The same line, but with runs that end: what cannot be resumed would be refused in one line.
     process = subprocess.Popen(
-        ["sh", "-c", f"exec {typed}"], env=variables(tmp_path, toy=True, PYTHONUNBUFFERED="1"), cwd=tmp_path,
+        ["sh", "-c", f"exec {typed}"], env=suite_env(tmp_path, toy=True, PYTHONUNBUFFERED="1"), cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     attempts = 0
@@ -117,7 +117,7 @@ def test_a_usable_terminal_size_is_followed(monkeypatch):
 def test_a_dry_run_is_printed_whatever_the_terminal_size(tmp_path, changed):
     done = subprocess.run(
         [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "dry_run=true"],
-        env=variables(tmp_path, toy=True, **changed), cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        env=suite_env(tmp_path, toy=True, **changed), cwd=tmp_path, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0
     assert "dry run, no process is started: 1 run(s) would be written to" in done.stdout

@@ -115,7 +115,7 @@ def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
 
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'both'}"]
-    values = helpers.variables(tmp_path, toy=True)
+    values = helpers.suite_env(tmp_path, toy=True)
     both = [subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
     outputs = [process.communicate(timeout=300)[0].decode() for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], outputs
@@ -237,9 +237,7 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
     enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
     command = [sys.executable, "-c", enter, str(small_memory), sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]
     command += ["workload.misbehave=fill"]
-    done = subprocess.run(
-        command, env=helpers.variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run(command, env=helpers.suite_env(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
     assert status(run_folder(tmp_path))["status"] == "oom"
     assert "killed by the kernel" in status(run_folder(tmp_path))["reason"]
@@ -256,7 +254,7 @@ def training_worker(tmp_path):
 
 def test_a_worker_that_is_stopped_from_outside_is_named_with_its_id(tmp_path):
     command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=4"]
-    values = helpers.variables(tmp_path, toy=True)
+    values = helpers.suite_env(tmp_path, toy=True)
     controller_process = subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     pid = helpers.wait_until("a worker trains", lambda: training_worker(tmp_path))
     os.kill(pid, signal.SIGSTOP)

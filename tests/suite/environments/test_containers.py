@@ -102,7 +102,7 @@ def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("OMP_NUM_THREADS", "9")
     monkeypatch.setenv("SECRET_TOKEN", "x")
-    words = container(variables={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).words(MOUNTS)
+    words = container(env={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).words(MOUNTS)
     told = dict(word.split("=", 1) for word in words[words.index("env") + 1 :])
     passed = {"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}
     assert told == {**containers.OWN_VARIABLES, **passed}

@@ -15,7 +15,7 @@ from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from testing.machines import needs
 from testing.machines.docker import IMAGE, MARK, daemon
-from tests.helpers import TOY, TOY_RUN, only, run_events, run_suite, run_suite_here, status, variables, wait_until
+from tests.helpers import TOY, TOY_RUN, only, run_events, run_suite, run_suite_here, status, suite_env, wait_until
 
 SEEN = """
 import json, os, sys
@@ -74,7 +74,7 @@ def listed(docker):
 def start(tmp_path, docker, *others):
     """The toy in a container, which goes on until it is ended; gives the controller's process."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *toy("workload.misbehave=hang", *others)]
-    own = variables(tmp_path, toy=True, **docker)
+    own = suite_env(tmp_path, toy=True, **docker)
     process = subprocess.Popen(command, cwd=tmp_path, env=own, stdout=subprocess.DEVNULL)
     folder = wait_until("its worker beats", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")])[0]
     (name,) = listed(docker)

@@ -33,31 +33,31 @@ def commands(framework, run, ports=None, server_port=0):
     return [framework.commands(run, "run.json", rendezvous, host) for host in hosts]
 
 
-def variables(framework, **changes):
+def env(framework, **changes):
     (((command,),),) = (commands(framework, make_run(**changes)),)
     return command.env
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_numerical_libraries_get_the_cores_of_a_device(framework):
-    assert variables(framework)["OMP_NUM_THREADS"] == "3"
+    assert env(framework)["OMP_NUM_THREADS"] == "3"
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_fp32_on_gpus_is_fp32_whatever_the_shell_says(framework):
     on_gpu = {"device": "cuda", "link": "auto"}
-    assert variables(framework, **on_gpu)["NVIDIA_TF32_OVERRIDE"] == "0"
+    assert env(framework, **on_gpu)["NVIDIA_TF32_OVERRIDE"] == "0"
     for others in ({**on_gpu, "precision": "tf32"}, {**on_gpu, "precision": "bf16"}, {"device": "cpu"}):
-        assert "NVIDIA_TF32_OVERRIDE" not in variables(framework, **others)
+        assert "NVIDIA_TF32_OVERRIDE" not in env(framework, **others)
 
 
 @pytest.mark.parametrize("framework", [PYTORCH, MXNET], ids=lambda framework: framework.name)
 def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(framework, monkeypatch):
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    assert "glibc.malloc.hugetlb=1" in variables(framework)["GLIBC_TUNABLES"].split(":")
-    assert "GLIBC_TUNABLES" not in variables(framework, device="cuda")
+    assert "glibc.malloc.hugetlb=1" in env(framework)["GLIBC_TUNABLES"].split(":")
+    assert "GLIBC_TUNABLES" not in env(framework, device="cuda")
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")
-    assert "GLIBC_TUNABLES" not in variables(framework)
+    assert "GLIBC_TUNABLES" not in env(framework)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
@@ -65,13 +65,13 @@ def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherw
     """TensorFlow has threads of its own."""
     for name in WAITING_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert variables(framework, profile="demo").get("GOMP_SPINCOUNT") == (None if framework is TENSORFLOW else "1000")
+    assert env(framework, profile="demo").get("GOMP_SPINCOUNT") == (None if framework is TENSORFLOW else "1000")
     for other in ({"profile": "reference"}, {"profile": "synthetic"}, {"profile": "demo", "device": "cuda"}):
-        assert "GOMP_SPINCOUNT" not in variables(framework, **other)
+        assert "GOMP_SPINCOUNT" not in env(framework, **other)
     for name, value in (("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "5")):
         with monkeypatch.context() as user:
             user.setenv(name, value)
-            assert not set(WAITING_VARIABLES) & set(variables(framework, profile="demo"))
+            assert not set(WAITING_VARIABLES) & set(env(framework, profile="demo"))
 
 
 @pytest.mark.parametrize("framework", [PYTORCH, TENSORFLOW], ids=lambda framework: framework.name)

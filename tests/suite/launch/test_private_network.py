@@ -92,7 +92,7 @@ def test_a_worker_outside_of_its_network_ends(network, monkeypatch):
     check_network({})
     check_network({NETWORK_VARIABLE: str(os.stat("/proc/self/ns/net").st_ino)})
     with pytest.raises(ValueError, match=r"not in the private network .* Set framework\.allow_open_grpc=true"):
-        check_network(network.variables)
+        check_network(network.env)
 
 
 def test_where_no_namespace_can_be_made_the_kernel_s_reason_is_given(monkeypatch):

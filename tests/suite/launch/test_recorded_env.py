@@ -65,13 +65,13 @@ def test_passwords_in_addresses_are_not_recorded():
 @examples(100)
 @given(st.dictionaries(st.binary(min_size=1, max_size=20), st.binary(max_size=200), max_size=5))
 def test_any_bytes_become_text_of_json(found):
-    variables = {
+    env = {
         f"TF_{name.decode(errors='surrogateescape')}": value.decode(errors="surrogateescape")
         for name, value in found.items()
     }
-    recorded = recorded_variables(variables)
+    recorded = recorded_variables(env)
     assert json.loads(json.dumps(recorded, ensure_ascii=False).encode()) == recorded
-    assert len(recorded) <= len(variables)
+    assert len(recorded) <= len(env)
 
 
 @pytest.mark.parametrize("framework", known().values(), ids=lambda framework: framework.name)
@@ -186,9 +186,9 @@ def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded
         (f"{PROJECT}-other", f"{PROJECT}-other"),
     ):
         monkeypatch.setenv("PYTHONPATH", path)
-        assert describe(plugin, []).variables.get("PYTHONPATH") == recorded
+        assert describe(plugin, []).env.get("PYTHONPATH") == recorded
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = describe(plugin, []).variables
+    found = describe(plugin, []).env
     assert (found["PYTHONPATH"], found["sitecustomize"]) == (str(tmp_path), str(tmp_path / "sitecustomize.py"))
 
 
@@ -246,9 +246,9 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
         "odd": {"XLA_FLAGS": "a\n:::MLLOG {}\x1b[31m|b\\xff"},
         "prefix": {"TF_ENABLE_ONEDNN_OPTS": "0", "MXNET_API_KEY": HIDDEN},
     }
-    for name, variables in expected.items():
+    for name, env in expected.items():
         run, logged = records(tmp_path / name)
-        assert run.environment_variables == logged["environment_variables"] == variables, name
+        assert run.environment_variables == logged["environment_variables"] == env, name
         assert "s3cret" not in json.dumps(logged)
     deviations = {name: records(tmp_path / name)[1]["deviations"] for name in expected}
     assert any("TF_ENABLE_ONEDNN_OPTS=0" in phrase for phrase in deviations["tuned"])

@@ -81,14 +81,14 @@ def test_a_home_folder_that_cannot_be_written_to_is_replaced(tmp_path, monkeypat
     assert worker_variables({}, temporary)["HOME"] == str(temporary / "home")
 
 
-def environment_of_worker(tmp_path, *words, **variables):
+def environment_of_worker(tmp_path, *words, **env):
     """Run the toy workload and return the environment of its worker, as a command prefix wrote it down."""
     found = tmp_path / "worker.json"
     dump = f"import json, os, sys; json.dump(dict(os.environ), open({str(found)!r}, 'w')); os.execvp(sys.argv[1], sys.argv[1:])"
     prefix = tmp_path / "prefix.py"
     prefix.write_text(dump)
     words = (f"environment.argv_prefix=[{sys.executable},{prefix}]", *words)
-    run_suite(tmp_path, *TOY_RUN, *words, toy=True, exits=0, **variables)
+    run_suite(tmp_path, *TOY_RUN, *words, toy=True, exits=0, **env)
     return json.loads(found.read_text())
 
 
@@ -132,18 +132,14 @@ def test_a_run_of_a_user_without_a_name_or_home_ends_well(tmp_path, home):
     ]
     (tmp_path / "prefix.py").write_text(USES_NAME_AND_HOME)
     prefix = f"environment.argv_prefix=[{sys.executable},{tmp_path / 'prefix.py'}]"
-    variables = {
+    env = {
         **os.environ,
         "SUITE_LOG_DIR": str(tmp_path / "logs"),
         "SUITE_DATA_DIR": str(tmp_path / "data"),
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "tests" / "data" / "toy"), str(PROJECT)]),
     }
-    done = subprocess.run(
-        [*words, *TOY_RUN, prefix], env=variables, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = subprocess.run([*words, *TOY_RUN, prefix], env=env, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     if home is None:
-        done = subprocess.run(
-            [*words, *TOY_RUN, "output=~/out"], env=variables, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*words, *TOY_RUN, "output=~/out"], env=env, capture_output=True, text=True, check=False)
         assert "~/out: this user has no home folder. Set an absolute path, or set HOME" in refusal(done)

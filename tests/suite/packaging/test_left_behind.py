@@ -14,7 +14,7 @@ from suite.common import registry
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
 from testing.fake_logs import write_run
-from tests.helpers import suite_here, variables, wait_until
+from tests.helpers import suite_env, suite_here, wait_until
 from tests.suite.packaging.package_logs import our_run
 
 KILLED = """import os, signal, sys
@@ -35,7 +35,7 @@ def killed(tmp_path, *words):
     """`suite …`, killed by SIGKILL before its result gets its name; the names that it leaves in tmp_path."""
     before = set(os.listdir(tmp_path))
     command = [sys.executable, "-c", KILLED, *map(str, words)]
-    done = subprocess.run(command, env=variables(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=suite_env(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return set(os.listdir(tmp_path)) - before
 
@@ -104,7 +104,7 @@ def test_two_at_once_do_not_remove_each_others(tmp_path):
         "def stopping(after):\n    return lambda *arguments: (killed(), after(*arguments))[1]\n",
     )  # fmt: skip
     command = [sys.executable, "-c", stopped, *words]
-    with subprocess.Popen(command, env=variables(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=suite_env(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         wait_until("it stops", lambda: "T" in state_of(process.pid))
         suite_here(tmp_path, *words, exits=0)
         assert len(os.listdir(tmp_path)) == 2, "that of the process that waits is kept"

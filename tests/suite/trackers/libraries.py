@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.helpers import PROJECT, suite, variables
+from tests.helpers import PROJECT, suite, suite_env
 
 FOLDER = PROJECT / "build" / "trackers"
 
@@ -30,7 +30,7 @@ def path(name):
 def probed(tmp_path, name, probe, *words, **extra):
     """What a module of tests/probes prints as JSON, in a Python that has the library."""
     command = [sys.executable, "-m", f"tests.probes.{probe}", *map(str, words)]
-    environment = variables(tmp_path, PYTHONPATH=path(name), **extra)
+    environment = suite_env(tmp_path, PYTHONPATH=path(name), **extra)
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

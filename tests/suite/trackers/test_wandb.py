@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from testing.fake_logs import START_MS, demo_log, write, write_run
-from tests.helpers import variables
+from tests.helpers import suite_env
 from tests.suite.trackers.libraries import export, needs, path, probed
 
 pytestmark = [pytest.mark.full, needs("wandb")]
@@ -112,7 +112,7 @@ def test_wandb_itself_takes_the_run_and_nothing_went_online_before(tmp_path, ser
     shutil.rmtree(folder)  # the offline run has files of its own
     offline = next((tmp_path / "wandb").glob("offline-run-*"))
     command = [sys.executable, "-m", "wandb", "sync", str(offline)]
-    environment = variables(tmp_path, PYTHONPATH=path("wandb"), **online)
+    environment = suite_env(tmp_path, PYTHONPATH=path("wandb"), **online)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert "Finished syncing" in done.stdout + done.stderr
     (stream,) = [path for path in sent if path.endswith("/file_stream")]

@@ -27,10 +27,10 @@ DEMOS = {
 """Metric, target, and what the first epoch must stay below. NCF's: ncf/test_ncf_runs.py."""
 
 
-def swept(tmp_path, workload, frameworks, *overrides, **variables):
+def swept(tmp_path, workload, frameworks, *overrides, **env):
     """Run folder by framework after a sweep on one CPU device; all ended well."""
     chosen = (f"workload={workload}", f"framework={','.join(frameworks)}", "gpus=1", "device=cpu")
-    done = run_suite(tmp_path, "-m", *chosen, *overrides, timeout=900, **variables)
+    done = run_suite(tmp_path, "-m", *chosen, *overrides, timeout=900, **env)
     assert done.returncode == 0, done.stdout + done.stderr
     folders = {name: only((tmp_path / "logs").glob(f"*/*-{name}-*/run_0")) for name in frameworks}
     assert {status(folder)["status"] for folder in folders.values()} == {"success"}

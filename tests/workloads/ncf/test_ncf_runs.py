@@ -22,7 +22,7 @@ from tests.helpers import (
     run_suite,
     status,
     suite,
-    variables,
+    suite_env,
     wait_until,
     where_grpc_is_open,
 )
@@ -148,7 +148,7 @@ def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, control
     """The controller sees it, whatever the framework: the run's watchdog would end it later, with another status."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *DEMO, f"framework={framework}", "gpus=2"]
     command += ["oversubscribe=true", "workload.target=0.99", "workload.max_epochs=1000", *where_grpc_is_open()]
-    controller = subprocess.Popen(command, env=variables(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    controller = subprocess.Popen(command, env=suite_env(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         workers = wait_for_workers(tmp_path, controller, 2)
         everywhere = [one for one in listening(controller.pid) if not one.startswith("127.")]

@@ -11,7 +11,7 @@ import pytest
 
 from suite.results.logs.reader import read
 from suite.worker.heartbeat import read_heartbeat
-from tests.helpers import PROJECT, events, full_but, only, run_suite, status, variables, wait_until, where_grpc_is_open
+from tests.helpers import PROJECT, events, full_but, only, run_suite, status, suite_env, wait_until, where_grpc_is_open
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RUN = (
@@ -62,7 +62,7 @@ def test_a_server_that_is_killed_is_named(tmp_path, framework):
     words = (*RUN, f"framework={framework}", "stop=steps:1000000", f"output={output}")
     run = subprocess.Popen(
         [sys.executable, str(PROJECT / "run_suite.py"), *words],
-        cwd=tmp_path, env=variables(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=tmp_path, env=suite_env(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         (server,) = wait_until("there is a server", lambda: serving(output), 120)

@@ -114,9 +114,9 @@ HERE = {"torch": "2.0", "numpy": "1"}
 TUNED = {"XLA_FLAGS": "--a", "NCCL_DEBUG": "INFO"}
 
 
-def asked(versions=HERE, variables=TUNED, **others):
+def asked(versions=HERE, env=TUNED, **others):
     """Answer of a machine to the question what its environment's Python finds there."""
-    return {"code": 0, "output": json.dumps({"versions": versions, "variables": variables}), "errors": "", **others}
+    return {"code": 0, "output": json.dumps({"versions": versions, "variables": env}), "errors": "", **others}
 
 
 def file_of(content):
@@ -134,14 +134,14 @@ def file_of(content):
         (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not work there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
         (asked(output="hello"), "machine b: environment torch does not respond as a Python interpreter: 'hello'"),
-        (asked(variables={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
-        (asked(variables={"XLA_FLAGS": "--b"}),
+        (asked(env={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
+        (asked(env={"XLA_FLAGS": "--b"}),
          "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, XLA_FLAGS=--a on this machine. "
          "Set the same value on all machines"),
-        (asked(variables={}),
+        (asked(env={}),
          "machine b: environment variable XLA_FLAGS: not set there, XLA_FLAGS=--a on this machine. "
          "Set the same value on all machines"),
-        (asked(variables={**TUNED, "TF_ENABLE_ONEDNN_OPTS": "0"}),
+        (asked(env={**TUNED, "TF_ENABLE_ONEDNN_OPTS": "0"}),
          "machine b: environment variable TF_ENABLE_ONEDNN_OPTS: TF_ENABLE_ONEDNN_OPTS=0 there, not set on this machine. "
          "Set the same value on all machines"),
     ],

@@ -136,11 +136,11 @@ def test_what_the_machines_get_names_no_machines_and_whole_paths(monkeypatch, tm
 @pytest.mark.slow
 def test_doctor_over_ssh_and_in_an_allocation(machines):
     two = machines(2, ssh=True, slurm=True)
-    variables = {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
+    env = {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
     doctor = [sys.executable, "-m", "suite.cli", "doctor", "--device", "cpu"]
 
     def lines(*words):
-        done = two.hub.run(list(words), two.folder, timeout=120, check=False, variables=variables)
+        done = two.hub.run(list(words), two.folder, timeout=120, check=False, env=env)
         return done.returncode, done.stdout.splitlines()
 
     code, over_ssh = lines(*doctor, "--hosts", "node[1-2],nowhere")

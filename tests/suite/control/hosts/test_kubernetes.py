@@ -67,9 +67,9 @@ def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first)
     mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
     assert mounts == {"shm": "/dev/shm", **volumes}
     assert {one["name"] for one in pod["volumes"]} == set(mounts)
-    variables = {one["name"]: one.get("value") for one in container["env"]}
-    assert (variables["WORLD_SIZE"], variables["MASTER_ADDR"]) == (str(pods), first)
-    assert variables.get("SUITE_DATA_DIR") == volumes.get("data")
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert (env["WORLD_SIZE"], env["MASTER_ADDR"]) == (str(pods), first)
+    assert env.get("SUITE_DATA_DIR") == volumes.get("data")
     labels = spec["template"]["metadata"]["labels"]
     if "JobSet" in found:
         assert "Service" not in found

@@ -63,8 +63,8 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
         ({"hostfile": "f"}, {}, "ssh"), ({"by": "local"}, ALLOCATION, "local"), ({"by": "external"}, STEP, "external"),
     ],
 )  # fmt: skip
-def test_what_auto_means(changes, variables, by):
-    assert launchers.resolve_launcher_name(replace(LAUNCH, **changes), variables) == by
+def test_what_auto_means(changes, env, by):
+    assert launchers.resolve_launcher_name(replace(LAUNCH, **changes), env) == by
 
 
 def test_the_machines_of_a_hosts_file(tmp_path):
@@ -125,8 +125,8 @@ LOCAL = (*NCF, "launch.by=local")
         ([(*LOCAL, "gpus=1", "nodes=2"), (*LOCAL, "gpus=2", "nodes=1")], {}),
     ],
 )
-def test_one_machine_needs_no_agents(jobs, variables):
-    assert agents_of([composed(*words) for words in jobs], env=variables) is None
+def test_one_machine_needs_no_agents(jobs, env):
+    assert agents_of([composed(*words) for words in jobs], env=env) is None
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_one_machine_needs_no_agents(jobs, variables):
         ([(*NCF, "launch.by=slurm"), (*NCF, "launch.by=ssh")], {}, "launch: the jobs of a command must have the same"),
     ],
 )
-def test_machines_that_cannot_be_had(jobs, variables, said):
+def test_machines_that_cannot_be_had(jobs, env, said):
     with pytest.raises(ValueError, match=one_line(said)):
-        agents_of([composed(*words) for words in jobs], env=variables)
+        agents_of([composed(*words) for words in jobs], env=env)
 
 
 def test_which_process_this_is():
@@ -166,13 +166,13 @@ PALS = {"PMI_RANK": "1", "PMI_SIZE": "4", "PALS_RANKID": "1", "PALS_LOCAL_RANKID
 @pytest.mark.parametrize(
     ("launcher", "variables"), [*MPI_LAUNCHERS.items(), ("MPICH", PALS)], ids=[*MPI_LAUNCHERS, "Cray PALS"]
 )
-def test_every_mpi_launcher_is_recognized(launcher, variables):
-    rank = rank_here(variables)
+def test_every_mpi_launcher_is_recognized(launcher, env):
+    rank = rank_here(env)
     assert (rank.number, rank.local, rank.count, rank.source) == (1, 1, 4, launcher)
     with pytest.raises(ValueError, match=rf"^this is process 1 of 4 that {launcher} started\. Set launch=external"):
-        refuse_ranks(variables)
+        refuse_ranks(env)
     with pytest.raises(ValueError, match="needs a secret that all processes share"):
-        external_process(replace(LAUNCH, by="external"), variables)
+        external_process(replace(LAUNCH, by="external"), env)
 
 
 def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
@@ -234,9 +234,9 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
         ({**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"}, "Set MASTER_ADDR to the address of its machine"),
     ],
 )
-def test_an_external_launcher_that_says_too_little(variables, said):
+def test_an_external_launcher_that_says_too_little(env, said):
     with pytest.raises(ValueError, match=one_line(said)):
-        external_process(replace(LAUNCH, by="external"), variables)
+        external_process(replace(LAUNCH, by="external"), env)
 
 
 def test_what_is_submitted(tmp_path):

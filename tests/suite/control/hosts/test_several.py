@@ -54,7 +54,7 @@ def run(two, folder, *words, before=(), check=True, machine=None, **others):
     if before:
         wait_until("SLURM", lambda: settled(two))
     own = surroundings(folder, **others)
-    return (machine or two.hub).run([*before, *command(*words)], folder, timeout=240, check=check, variables=own)
+    return (machine or two.hub).run([*before, *command(*words)], folder, timeout=240, check=check, env=own)
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def started(two, folder, *words, before=()):
     """A run that trains on both machines: its folder, and the command on the hub."""
     if before:
         wait_until("SLURM", lambda: settled(two))
-    controller = two.hub.start([*before, *command(*words)], folder / "out", folder, variables=surroundings(folder))
+    controller = two.hub.start([*before, *command(*words)], folder / "out", folder, env=surroundings(folder))
 
     def trains():
         assert controller.client.poll() is None, (folder / "out").read_text()
@@ -226,7 +226,7 @@ def test_a_run_goes_on_on_both_machines(two, folder):
     done = run(two, folder, *words, f"output={folder / 'whole'}")
     assert done.returncode == 0, done.stdout + done.stderr
     cut = (*words, f"output={folder / 'cut'}")
-    controller = two.hub.start(command(*cut), folder / "out", folder, variables=surroundings(folder))
+    controller = two.hub.start(command(*cut), folder / "out", folder, env=surroundings(folder))
     wait_until("one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2)
     controller.end()
     clean(two)
@@ -327,7 +327,7 @@ def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(
     rng = random.Random(1)
     for number in range(10):
         words = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=slow", *SSH, f"output={folder / str(number)}")
-        controller = two.hub.start(command(*words), folder / f"{number}.out", folder, variables=surroundings(folder))
+        controller = two.hub.start(command(*words), folder / f"{number}.out", folder, env=surroundings(folder))
         time.sleep(rng.uniform(0.5, 5.0))
         for agent in processes_on(two[rng.choice(["node1", "node2"])], "", "-m suite.agent")[:1]:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -398,7 +398,7 @@ def test_two_runs_at_once_on_the_same_machines(two, folder):
     both = []
     for name in ("left", "right"):
         words = command(*TOY_RUN, "gpus=2", "nodes=2", *SSH, f"output={folder / name}")
-        both.append(two.hub.start(words, folder / f"{name}.out", folder, variables=surroundings(folder)))
+        both.append(two.hub.start(words, folder / f"{name}.out", folder, env=surroundings(folder)))
     assert [one.client.wait(120) for one in both] == [0, 0]
     assert len(list(folder.glob("*/*/run_0/result_0.txt"))) == 2
 

@@ -33,7 +33,7 @@ def test_pods_meet_and_train(machines, tmp_path, count):
         own = {one["name"]: one.get("value") or from_cluster[one["name"]] for one in container["env"]}
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         image = {"PATH": path, "PYTHONPATH": f"{TOY}:{PROJECT}", "SUITE_LOG_DIR": "/nowhere"}
-        return node.start(container["command"], folder / f"{index}.out", variables={**image, **own})
+        return node.start(container["command"], folder / f"{index}.out", env={**image, **own})
 
     pods = [started(index) for index in reversed(range(count))]
     codes = [pod.client.wait(240) for pod in pods]

@@ -18,7 +18,7 @@ def test_a_plain_user(two, folder):
     folder.chmod(0o777)
     own = {"HOME": "/tmp", "SUITE_DATA_DIR": str(folder / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
     words = ["salloc", "-N2", "--quiet", *several.command(*TOY_RUN, "gpus=2", "nodes=2")]
-    two.hub.run(words, folder, user=USER, timeout=120, variables=several.surroundings(folder, **own))
+    two.hub.run(words, folder, user=USER, timeout=120, env=several.surroundings(folder, **own))
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
     assert {path.stat().st_uid for path in run_folder.rglob("*")} == {pwd.getpwnam(USER).pw_uid}

@@ -13,8 +13,8 @@ KERNELS = ("draw", "drop", "suppress", "rated", "entropy", "entropy_gradient", "
            "statistics", "joined", "applied", "slopes", "returned")  # fmt: skip
 
 
-def asked(tmp_path, *words, **variables):
-    own = {"PYTHONPATH": str(PROJECT), "TRITON_CACHE_DIR": str(tmp_path), **variables}
+def asked(tmp_path, *words, **env):
+    own = {"PYTHONPATH": str(PROJECT), "TRITON_CACHE_DIR": str(tmp_path), **env}
     done = subprocess.run(
         [str(status("torch").python), "-m", "tests.probes.pytorch_kernels", *map(str, words)],
         env={**os.environ, **own}, cwd=PROJECT, capture_output=True, text=True, timeout=900, check=False,
