@@ -39,7 +39,7 @@ from suite.common.runspec import read_run
 from suite.launch.base import worker_context_for
 from suite.launch.children import die_with_parent
 from suite.machine.cpu_load import core_seconds
-from suite.worker.main import pin
+from suite.worker.main import pin_to_cores
 from suite.worker.threads import resolve_thread_count
 from testing.python_path import with_yaml
 from workloads.api import Batch
@@ -118,7 +118,7 @@ def train(path: Path, seconds: float) -> None:
     """Train the run in a run.json as a contender, on the demo's data, with the cores and threads of a real worker."""
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
-    pin(worker)
+    pin_to_cores(worker)
     workload = registry.load_workload(run.settings.workload)(run.settings, run.dataset_info)
     trainer = trainer_of(workload, worker)
     batches = workload.open_data(worker, run.settings.seed).train(0, 1 << 40)

@@ -20,7 +20,7 @@ from benchmarks.measuring import parser_with, run_suite, show, suite_command
 from suite.results.columns import Run
 from suite.results.render.text_table import text_table
 from suite.results.table import read_runs
-from suite.results.views.study import studies, study_section
+from suite.results.views.study_view import studies, study_section
 
 
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:

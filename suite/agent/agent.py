@@ -71,7 +71,7 @@ class Agent:
             "is_stopped": self._is_stopped,
             "ping": self._ping,
             "finish": self._finish,
-            "ask": self._ask,
+            "run_command": self._run_command,
             "read": self._read,
             "ports": self._ports,
             "route": self._route,
@@ -143,7 +143,7 @@ class Agent:
     def _handle(self, message: Message) -> None:
         request = {name: value for name, value in message.items() if name not in ("do", "id")}
         try:
-            if message["do"] == "ask":
+            if message["do"] == "run_command":
                 request["number"] = message["id"]
             answer: dict[str, Any] | None = self._requests[message["do"]](**request)
         except (OSError, ValueError) as error:
@@ -229,7 +229,7 @@ class Agent:
         self._forget_run()
         return {}
 
-    def _ask(self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]) -> None:
+    def _run_command(self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]) -> None:
         """Run a command in a thread. Its exit code and output are sent as the answer when it ends."""
 
         def work() -> None:

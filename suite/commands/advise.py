@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         ValueError: No result has a time to target, or an argument is wrong.
     """
     from suite.results.scores import measured
-    from suite.results.views.advise import advise, parse_deadline
+    from suite.results.views.advise_view import advise, parse_deadline
 
     resolve_output(args)
     price_list = prices(args)

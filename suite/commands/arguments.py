@@ -192,11 +192,11 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
     return LaunchConfig(by=by, hosts=hosts, hostfile=args.hostfile)
 
 
-def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str]:
+def without_machines(argv: Sequence[str], args: argparse.Namespace) -> list[str]:
     """Return the command line for the machines: without the arguments that name them, with absolute paths."""
     parser = argparse.ArgumentParser(add_help=False)
     add_machines(parser)
-    _, kept = parser.parse_known_args(list(words))
+    _, kept = parser.parse_known_args(list(argv))
     paths = {str(value) for value in vars(args).values() if isinstance(value, Path)}
     return [_whole(word, paths) for word in kept]
 
@@ -209,7 +209,7 @@ def _whole(word: str, paths: set[str]) -> str:
 
 def counts(text: str) -> tuple[int, ...]:
     """Return numbers of devices in increasing order. Raises ArgumentTypeError for invalid text."""
-    words = text.split(",")
-    if not all(word.isdecimal() and 0 < int(word[:12]) <= _MAX_DEVICES for word in words):
+    argv = text.split(",")
+    if not all(word.isdecimal() and 0 < int(word[:12]) <= _MAX_DEVICES for word in argv):
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")
-    return tuple(sorted({int(word) for word in words}))
+    return tuple(sorted({int(word) for word in argv}))

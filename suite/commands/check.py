@@ -11,7 +11,7 @@ from suite.commands.arguments import add
 from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
-    from suite.compliance.check import Verdict
+    from suite.compliance.check_log import Verdict
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
     """Yield the verdicts on a log, on the logs below a folder of runs, or on the parts of a submission tree."""
-    from suite.compliance.check import Verdict, check_file, not_ended
+    from suite.compliance.check_log import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
     from suite.results.logs.collect import collect

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         ValueError: An argument is invalid, or no run succeeded.
     """
     from suite.results.scores import published_results
-    from suite.results.views.compare import comparable, compare
+    from suite.results.views.compare_view import comparable, compare
 
     resolve_output(args)
     view = compare(*_sides(args), published_results())

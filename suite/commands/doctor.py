@@ -14,7 +14,7 @@ from suite.commands.arguments import add, add_machines
 from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
-    from suite.preflight.doctor import Resources
+    from suite.preflight.check_machine import Resources
     from suite.preflight.findings import Finding
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         ValueError: An argument is invalid.
     """
     from suite.common.command_text import localize_commands
-    from suite.preflight.doctor import examine
+    from suite.preflight.check_machine import examine
 
     if args.gpus is not None and args.gpus < 1:
         raise ValueError(f"--gpus {args.gpus}: expected a positive integer. Set --gpus 1 or more")
@@ -70,7 +70,7 @@ def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
     from suite.machine import devices
     from suite.plan.device_choice import auto_environment, decide_devices
     from suite.plan.unsupported import UnsupportedError
-    from suite.preflight.doctor import Resources
+    from suite.preflight.check_machine import Resources
     from suite.preflight.findings import impossible, warning
 
     framework, lacking, env = registry.load_framework(args.framework), list[UnsupportedError](), None

@@ -12,7 +12,7 @@ from suite.common.paths import env_root
 from suite.common.registry import suggestion
 from suite.common.terminal import clean_lines
 from suite.environments import locks, venvs
-from suite.environments.check import check_environment, damage, installed
+from suite.environments.check_environment import check_environment, damage, installed
 from suite.environments.locks import Lock
 
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         print(clean_lines(_table()))
         return 0
     if args.subcommand == "remove":
-        venvs.remove(args.name, say=_print_line)
+        venvs.remove(args.name, print_line=_print_line)
         return 0
     names = [args.name] if args.subcommand == "check" else args.names
     for name in names:
@@ -63,7 +63,7 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
             f"or to delete it: suite env remove {name}"
         )
     try:
-        venvs.create(name, recreate=recreate or bool(problem), python=python, say=_print_line)
+        venvs.create(name, recreate=recreate or bool(problem), python=python, print_line=_print_line)
     except venvs.CommandFailed as error:
         print(clean_lines(f"{name}: {error}"), file=sys.stderr)
         return 1

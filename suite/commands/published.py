@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ValueError: No result has the value of a filter, or the output cannot be written.
     """
-    from suite.results.views.published import OPTIONS, published_list
+    from suite.results.views.published_view import OPTIONS, published_list
 
     resolve_output(args)
     if args.html is not None and args.format != "markdown":

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--to, --figures, --predict and --follow need --html OUT")
     from suite.results.table import read_runs
     from suite.results.views.baseline import parse_baseline
-    from suite.results.views.report import report, with_single_title
+    from suite.results.views.report_view import report, with_single_title
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
     if args.format != "markdown" and against is not None:

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.predict.predictions import PredictionRequest, predictions
     from suite.results.predict.systems import find_system, measured_links
     from suite.results.scores import measured
-    from suite.results.views.scaling import scaling_view
+    from suite.results.views.scaling_view import scaling_view
     from workloads.api import GradientAllReduceInfo
 
     system = None if args.system is None else find_system(args.system)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     )
     found = predictions(results, request)
     if args.figures is not None:
-        from suite.results.render.html.scaling import prediction_charts
+        from suite.results.render.html.scaling_charts import prediction_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
         write_figures([chart for prediction in found for chart in prediction_charts(prediction)], args.figures)
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _validate(args: argparse.Namespace) -> int:
     from suite.results.predict.validate import validate
-    from suite.results.views.scaling import validation_view
+    from suite.results.views.scaling_view import validation_view
 
     validation_result = validate()
     write(validation_view(validation_result), args)

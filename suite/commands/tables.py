@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
         ValueError: There is nothing to show, or a file would be overwritten.
     """
     from suite.results.scores import find_published, measured
-    from suite.results.views.tables import tables
+    from suite.results.views.tables_view import tables
 
     resolve_output(args)
     if not args.paths and not args.article:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     view = tables(results, args.article)
     if args.figures is not None:
         from suite.results.render.html.charts import looks
-        from suite.results.render.html.scaling import scaling_charts
+        from suite.results.render.html.scaling_charts import scaling_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
         drawn = [*results, *(find_published("dgx1-article") if args.article else [])]

@@ -38,7 +38,7 @@ def is_in_name(key: str) -> bool:
     return key not in NOT_IN_NAME and not key.startswith("launch.")
 
 
-def named(workload: str, framework: str, profile: str, devices: int, device: str, words: Sequence[str]) -> str:
+def named(workload: str, framework: str, profile: str, devices: int, device: str, overrides: Sequence[str]) -> str:
     """Return the folder name of a job.
 
     The name ends with a hash if it does not show the settings exactly: a file name cannot hold every character, or the name
@@ -53,7 +53,7 @@ def named(workload: str, framework: str, profile: str, devices: int, device: str
         words: Overrides `key=value` of the command line.
     """
     name = f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"
-    extra = sorted({word for word in words if is_in_name(word.partition("=")[0])})
+    extra = sorted({word for word in overrides if is_in_name(word.partition("=")[0])})
     whole = "-".join([name, *extra]).replace("=True", "=true").replace("=False", "=false")
     safe = safe_name(whole)
     is_exact = all(map(_is_shown_exactly, extra))

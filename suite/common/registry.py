@@ -145,7 +145,7 @@ def load_launcher(name: str) -> Any:
 
 
 def load_study(name: str) -> Any:
-    """Return the description of a plugin's study (`suite.common.study`). Raises ValueError with the allowed names."""
+    """Return the description of a plugin's study (`suite.common.study_file`). Raises ValueError with the allowed names."""
     return _load(STUDIES, "study", name)
 
 

@@ -222,7 +222,7 @@ def _single_condition_text(part: str) -> str:
     if match := _COMPARE.fullmatch(part):
         name = f"{match[1]} " if match[1] else ""
         return f"{name}{_OPERATORS[match[2]]}{match[3]}"
-    for pattern, words in _PATTERNS:
+    for pattern, replacement in _PATTERNS:
         if match := pattern.fullmatch(part):
-            return match.expand(words)
+            return match.expand(replacement)
     return f"the rule {part}"

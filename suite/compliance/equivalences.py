@@ -6,7 +6,7 @@ docs/packaging.md has the equations and how the figures were measured.
 from __future__ import annotations
 
 from suite.common import registry
-from suite.launch.known import known
+from suite.launch.registered_frameworks import known
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 

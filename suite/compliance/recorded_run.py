@@ -19,7 +19,7 @@ from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_lines, json_object
 from suite.results.text import clean
-from suite.worker.identity import machine_digest
+from suite.worker.log_header import machine_digest
 from workloads.api import Json, Settings, field_names
 
 RUN_FILE, STATUS_FILE, METRICS_FILE = "run.json", "status.json", "metrics.jsonl"

@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.common import conf, registry
 from suite.common.command_text import COMMANDS, run_command
-from suite.config import keys
+from suite.config import key_suggestions
 
 INSTALL = """_suite() {{
   case "$COMP_LINE" in
@@ -48,21 +48,28 @@ def completion(asked: Sequence[str]) -> str:
 
 def completions(env: Mapping[str, str] = os.environ) -> list[str]:
     """Return the completions of the last word of the line in bash's variable COMP_LINE."""
-    words = env.get("COMP_LINE", "").split(" ")
-    if len(words) == 2 and Path(words[0]).name == "suite":
-        return [name for name in COMMANDS.split("|") if name.startswith(words[1])]
-    folder = next((Path(after) for word, after in pairwise(words) if word == "--config-dir"), None)
+    arguments = env.get("COMP_LINE", "").split(" ")
+    if len(arguments) == 2 and Path(arguments[0]).name == "suite":
+        return [name for name in COMMANDS.split("|") if name.startswith(arguments[1])]
+    folder = next((Path(after) for word, after in pairwise(arguments) if word == "--config-dir"), None)
     if folder is not None and folder.is_dir():
         conf.search([folder])
-    chosen = dict(word.partition("=")[::2] for word in words if "=" in word)
+    chosen = dict(word.partition("=")[::2] for word in arguments if "=" in word)
     workload = chosen.get("workload", "")
-    available_keys: dict[str, Any] = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}
+    available_keys: dict[str, Any] = key_suggestions.suite_keys() | {
+        "workload.hyperparameter_set": None,
+        "workload.dataset": None,
+    }
     if workload in registry.names(registry.WORKLOADS):
-        available_keys = keys.suite_keys() | keys.workload_keys(workload)
+        available_keys = key_suggestions.suite_keys() | key_suggestions.workload_keys(workload)
     else:
         workload = ""
-    names = [*keys.GROUPS, "study", "study.size", *available_keys]
-    key, equals, _ = words[-1].partition("=")
-    offered = [f"{key}={value}" for value in keys.choices(key, available_keys.get(key), workload)] if equals else []
+    names = [*key_suggestions.GROUPS, "study", "study.size", *available_keys]
+    key, equals, _ = arguments[-1].partition("=")
+    offered = (
+        [f"{key}={value}" for value in key_suggestions.choices(key, available_keys.get(key), workload)]
+        if equals
+        else []
+    )
     offered = offered or [f"{name}=" for name in names if not equals]
-    return [word for word in offered if word.startswith(words[-1])]
+    return [word for word in offered if word.startswith(arguments[-1])]

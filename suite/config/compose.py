@@ -17,13 +17,13 @@ from suite import __version__
 from suite.common import registry
 from suite.common.command_text import localize_commands
 from suite.common.run_config import RunConfig
-from suite.common.study import StudyCell
+from suite.common.study_file import StudyCell
 from suite.common.terminal import clean_lines
 from suite.config import overrides, studies
 from suite.config.command_line import Flags, as_texts, parse_flags, plugins_of, search_folders
 from suite.config.composer import Composer, print_by_hydra
 from suite.config.help import help_text
-from suite.config.keys import group_choices, meant, suite_keys
+from suite.config.key_suggestions import group_choices, meant, suite_keys
 from suite.config.sweeps import default_gpus, divides, left_out
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _compose(arguments: Sequence[str]) -> Request:
         return Request(())
     if studies.named(override_list):
         jobs = [
-            dataclasses.replace(_job(list(study_cell.words), plugin_names, composer), cell=study_cell.cell)
+            dataclasses.replace(_job(list(study_cell.overrides), plugin_names, composer), cell=study_cell.cell)
             for study_cell in studies.cells(override_list)
         ]
     elif flags.multirun:

@@ -18,7 +18,7 @@ from suite.common import conf, registry
 from suite.common.conf import CONF
 from suite.common.run_config import RunConfig
 from suite.config import overrides
-from suite.config.keys import FILE_GROUPS
+from suite.config.key_suggestions import FILE_GROUPS
 from suite.config.user_files import check_files
 from workloads.api import OPTION_GROUPS, default_values, option_keys
 from workloads.api.yaml_files import read_yaml

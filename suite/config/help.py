@@ -8,9 +8,9 @@ from typing import Any
 
 from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
-from suite.common.study import load_study, study_names
-from suite.config.keys import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
-from suite.launch.known import known
+from suite.common.study_file import load_study, study_names
+from suite.config.key_suggestions import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
+from suite.launch.registered_frameworks import known
 from workloads.api import OPTION_GROUPS, invalid_choice
 from workloads.api.deviations import shown
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from suite.config.keys import ELSEWHERE, GROUPS, SHORT, choices, suite_keys
+from suite.config.key_suggestions import ELSEWHERE, GROUPS, SHORT, choices, suite_keys
 from suite.machine import devices
 from workloads.api import kind_of
 

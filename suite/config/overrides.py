@@ -17,8 +17,8 @@ from hydra.errors import HydraException
 from suite.common import registry
 from suite.common.registry import invalid_choice
 from suite.common.run_config import RunConfig, SweepConfig, known_fields
-from suite.config import hints, keys
-from suite.config.keys import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
+from suite.config import hints, key_suggestions
+from suite.config.key_suggestions import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
 from workloads.api import OPTION_GROUPS, check_value, hyperparameter_fields, kind_of
 
 _SWEEPS = "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values (docs/hydra.md)"
@@ -185,10 +185,10 @@ def texts(argument: str) -> list[str]:
         raise ValueError(f"{argument}: an interval has infinitely many values. Set a list or range(1,5)")
     if isinstance(swept, Glob):
         key = override.key_or_group
-        values = swept.filter(keys.choices(key, keys.suite_keys().get(key)))
+        values = swept.filter(key_suggestions.choices(key, key_suggestions.suite_keys().get(key)))
         if not values:
             raise ValueError(
-                f"{argument}: the pattern matches no value. Allowed: {', '.join(keys.choices(key, None)) or 'none'}"
+                f"{argument}: the pattern matches no value. Allowed: {', '.join(key_suggestions.choices(key, None)) or 'none'}"
             )
         return list(values)
     return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # Hydra returns per_device\:8
@@ -316,7 +316,10 @@ def check_root(key: str) -> None:
             f"{key}: a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml (docs/hyperparameters.md)"
         )
     if key.partition(".")[0].lstrip("+~") not in roots:
-        hint = keys.meant(key, "…", [*GROUPS, *keys.suite_keys()]) or ". Run with --help for the available keys"
+        hint = (
+            key_suggestions.meant(key, "…", [*GROUPS, *key_suggestions.suite_keys()])
+            or ". Run with --help for the available keys"
+        )
         raise ValueError(f"{key}: unknown key{hint}")
 
 
@@ -332,14 +335,14 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
         ValueError: A workload does not have the key, or the value is not allowed. The message is a single line.
     """
     group, _, below = key.partition(".")
-    available_keys = keys.suite_keys()
+    available_keys = key_suggestions.suite_keys()
     if key in available_keys:
         _check_value(key, available_keys[key], value)
         return
     for workload in workloads:
-        available_keys = keys.suite_keys() | keys.workload_keys(workload)
+        available_keys = key_suggestions.suite_keys() | key_suggestions.workload_keys(workload)
         if key.startswith("workload.target") and "workload.target" in available_keys:
-            _check_target(key, value, keys.metrics(workload))
+            _check_target(key, value, key_suggestions.metrics(workload))
         elif key in available_keys:
             _check_value(key, available_keys[key], value)
         else:
@@ -347,7 +350,7 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
             parts = [name for name in available_keys if name.startswith(f"{group}.") and name != "workload.name"]
             if not parts and below and group in available_keys:
                 raise ValueError(f"{key}: unknown key, {group} has no subkeys. Set {group}=VALUE")
-            meant = keys.meant(key, value, available_keys)
+            meant = key_suggestions.meant(key, value, available_keys)
             owner = f" of workload={workload}" if group in ("workload", *OPTION_GROUPS) else ""
             allowed = f". Allowed: {', '.join(parts)}" if parts and not meant else ""
             hint = "" if meant or allowed else f". Run with workload={workload} --help for the available keys"
@@ -372,7 +375,11 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
 
 def _check_value(key: str, item: Any, value: Any) -> None:
     """Check a value with `check_value`, and suggest the correct value for a synonym."""
-    metadata = {**item.metadata, "choices": keys.choices(key, item)} if key in keys.GROWING else item.metadata
+    metadata = (
+        {**item.metadata, "choices": key_suggestions.choices(key, item)}
+        if key in key_suggestions.GROWING
+        else item.metadata
+    )
     _check_synonym(key, value, metadata.get("choices") or ())
     check_value(key, kind_of(item), metadata, value)
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from suite.common import registry
-from suite.common.study import Point, Study, StudyCell, load_study
+from suite.common.study_file import Point, Study, StudyCell, load_study
 from suite.config import overrides
-from suite.config.keys import workload_keys
+from suite.config.key_suggestions import workload_keys
 from workloads.api import OPTION_GROUPS
 
 KEYS = ("study", "study.size")
@@ -23,7 +23,7 @@ class CellWords(NamedTuple):
 
     cell: StudyCell | None
     """The cell, or None if the study has no table. Its jobs are then the same as those of a sweep with `-m`."""
-    words: tuple[str, ...]
+    overrides: tuple[str, ...]
 
 
 def named(arguments: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from suite.common.run_folder import STUDY_FILES, safe_name
 from suite.common.runspec import write_atomically
-from suite.common.study import StudyCell
+from suite.common.study_file import StudyCell
 from suite.plan.job import Plan
 from suite.plan.unsupported import UnsupportedError
 

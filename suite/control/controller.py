@@ -20,7 +20,7 @@ from suite.config.compose import compose
 from suite.control.command import Command, output_folder
 from suite.control.interrupts import WholeLines, listen, resuming_command
 from suite.control.summary import one_line, print_summary
-from suite.control.targets.choose import choose_target
+from suite.control.targets.choose_target import choose_target
 from suite.plan.sweep_commands import commands_to_resume
 
 

@@ -61,7 +61,7 @@ def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
     try:
         from suite.results.render.document import markdown
         from suite.results.table import read_runs
-        from suite.results.views.report import report, with_single_title
+        from suite.results.views.report_view import report, with_single_title
 
         folders = list(dict.fromkeys(run.job.folder for run in ended))
         console.print()

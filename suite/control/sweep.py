@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from suite.common.checkpoints import WEIGHTS
+from suite.common.checkpoint_files import WEIGHTS
 from suite.common.command_text import localize_commands
 from suite.common.relative_path import relative_path
 from suite.control.clearing import clear_caches, open_reasons
@@ -20,7 +20,7 @@ from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
 from suite.plan.job import Job
 from suite.plan.resume import FINISHED, find_resume, finished_status, restore_status, set_aside
-from suite.preflight import doctor
+from suite.preflight import check_machine
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def run_jobs(
     command.show([f"{runs_text}, logs in {relative_path(jobs[0].folder.parent)}"])
     warned: set[str] = set()
     for job in jobs:
-        for line in doctor.warnings_before(job, on_agents=agents is not None):
+        for line in check_machine.warnings_before(job, on_agents=agents is not None):
             if line not in warned:
                 command.warn(localize_commands(line))
             warned.add(line)

@@ -21,8 +21,8 @@ import psutil
 
 from suite.common.paths import expand_user
 from suite.common.run_config import EnvironmentConfig
-from suite.environments.answers import Answer, answer, last_line
-from suite.launch.known import tuning_variables
+from suite.environments.captured_command import CommandResult, captured, last_line
+from suite.launch.registered_frameworks import tuning_variables
 from suite.launch.worker_env import inherited_variables
 
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
@@ -81,7 +81,7 @@ class Container:
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the process."""
 
-    def words(self, mounts: Sequence[Mount]) -> list[str]:
+    def run_argv(self, mounts: Sequence[Mount]) -> list[str]:
         """Return the command line that precedes the command in the container. It ends with the environment variables.
 
         Args:
@@ -184,9 +184,9 @@ def _image_file(program: str, image: str) -> str:
     raise ValueError(f"environment.image={image}: no such file{unlisted}")
 
 
-def _query(*argv: str) -> Answer:
+def _query(*argv: str) -> CommandResult:
     """Run a command of a container program. Raises ValueError if it does not respond in time or cannot be started."""
-    outcome = answer(argv, ANSWER_SECONDS)
+    outcome = captured(argv, ANSWER_SECONDS)
     if outcome.code is None:
         raise ValueError(f"environment={argv[0]}: {outcome.errors}. `{' '.join(argv[:2])}` must work first")
     return outcome

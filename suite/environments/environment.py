@@ -18,7 +18,7 @@ from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import suggestion
 from suite.common.run_config import EnvironmentConfig
 from suite.environments import containers, locks, venvs
-from suite.environments.answers import answer, last_line
+from suite.environments.captured_command import captured, last_line
 from suite.launch.recorded_env import HIDDEN, SECRET, recorded_prefixes
 
 LOG = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Environment:
             # The path is set inside the environment, because environment variables of the host do not reach a container.
             path = ":".join(map(self.map_path, folders))
             python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
-        container_argv = self.container.words(self._mounts(self.container)) if self.container else []
+        container_argv = self.container.run_argv(self._mounts(self.container)) if self.container else []
         return [*container_argv, *self.argv_prefix, *python]
 
     def of_process(self, folder: Path, name: str, env: Mapping[str, str]) -> "Environment":
@@ -238,7 +238,7 @@ def describe(environment: Environment, packages: Sequence[str], timeout_seconds:
     """
     command = describing_command(environment, packages)
     problem = f"environment {environment.name}: {environment.python} does not respond"
-    outcome = answer(command, timeout_seconds)
+    outcome = captured(command, timeout_seconds)
     if outcome.code != 0:
         raise ValueError(f"{problem}: {outcome.why}")
     try:

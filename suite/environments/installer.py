@@ -11,7 +11,7 @@ import sys
 
 import uv
 
-from suite.environments.answers import answer
+from suite.environments.captured_command import captured
 
 INDEXES = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 VARIABLES = {
@@ -52,7 +52,7 @@ def _settings() -> dict[str, str]:
 
     Environment variables override files, and the section `[install]` of a file overrides `[global]`.
     """
-    output = answer([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
+    output = captured([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
     lines = [line.partition("=") for line in output]
     return {
         name.removeprefix(kind): ast.literal_eval(value)

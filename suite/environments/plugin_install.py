@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root, expand_user
 from suite.common.run_folder import safe_name
-from suite.environments.answers import answer
+from suite.environments.captured_command import captured
 from workloads import files
 from workloads.held_folder import HeldFolder
 
@@ -132,7 +132,7 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
             shutil.copyfile(path, destination)
         source = copy
     command = [sys.executable, *PIP, "--no-index", "--no-build-isolation", "--target", str(target), str(source)]
-    outcome = answer(command, INSTALL_SECONDS, without=("PYTHONHOME",))
+    outcome = captured(command, INSTALL_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
         raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}. {REPAIR_HINT}")
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]

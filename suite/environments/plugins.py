@@ -21,8 +21,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from suite.common import registry
-from suite.common.study import load_study
-from suite.environments.answers import answer
+from suite.common.study_file import load_study
+from suite.environments.captured_command import captured
 from suite.environments.environment import Environment, installed_versions
 from suite.environments.plugin_install import install, plugin_source
 from suite.launch.base import Framework
@@ -135,7 +135,7 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
     if plugin is None:
         return
     command = environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework)
-    outcome = answer(command, TRAINER_CHECK_SECONDS, without=("PYTHONHOME",))
+    outcome = captured(command, TRAINER_CHECK_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
         mounted = environment.argv_prefix and environment.container is None and plugin.folder
         hint = f"{IMPORT_HINT}{f', and {plugin.folder} mounted' if mounted else ''}"

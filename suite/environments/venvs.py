@@ -19,7 +19,7 @@ from pathlib import Path
 from suite.common.command_text import localize_commands
 from suite.common.paths import PROJECT, env_root
 from suite.environments import installer, locks, own_package
-from suite.environments.answers import answer
+from suite.environments.captured_command import captured
 from suite.environments.locks import Lock, Version
 from workloads import files
 
@@ -27,7 +27,7 @@ MARKER = ".suite-ready"
 ERROR_LINES = 15
 """Number of lines of a failed command's output that are shown."""
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 """Function that receives one line about the progress, such as `print`."""
 
 
@@ -107,7 +107,7 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
 
 
 def create(
-    name: str, recreate: bool = False, python: str | None = None, say: Say = print, project: Path = PROJECT
+    name: str, recreate: bool = False, python: str | None = None, print_line: PrintLine = print, project: Path = PROJECT
 ) -> None:
     """Create an environment from its lock, or update it. A ready environment is not changed.
 
@@ -125,25 +125,25 @@ def create(
     if name not in locks.framework_locks(project):
         raise ValueError(f"environment {name} has no lock; allowed: {', '.join(locks.framework_locks(project))}")
     env_root().mkdir(parents=True, exist_ok=True)
-    with _exclusive_lock(name, say):
+    with _exclusive_lock(name, print_line):
         current = status(name, project)
         assert current.lock is not None
         if current.state == "ready" and not recreate:
-            say(f"{name}: up to date, Python {current.python_version} in {current.folder}")
+            print_line(f"{name}: up to date, Python {current.python_version} in {current.folder}")
             return
         started = time.monotonic()
         if not current.lock.tried:
-            say(f"{name}: {current.lock.mark}")
+            print_line(f"{name}: {current.lock.mark}")
         keep = (
             current.state == "outdated"
             and current.lock.supports(parsed_version(current.python_version))
             and not recreate
         )
-        _make(current, keep, python, say, project)
-        say(f"{name}: ready after {time.monotonic() - started:.0f} s in {current.folder}")
+        _make(current, keep, python, print_line, project)
+        print_line(f"{name}: ready after {time.monotonic() - started:.0f} s in {current.folder}")
 
 
-def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: Say, project: Path) -> None:
+def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: PrintLine, project: Path) -> None:
     """Install all packages of the lock, and write the marker.
 
     Args:
@@ -186,7 +186,7 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: Say, 
     unfinished.replace(folder / MARKER)
 
 
-def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
+def remove(name: str, print_line: PrintLine = print, project: Path = PROJECT) -> None:
     """Delete the folder of an environment.
 
     Args:
@@ -199,9 +199,9 @@ def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
     current = status(name, project)
     if not os.path.lexists(current.folder):
         raise ValueError(f"environment {name} does not exist in {env_root()}")
-    with _exclusive_lock(name, say):
+    with _exclusive_lock(name, print_line):
         _delete_folder(current.folder)
-    say(f"{name}: removed {current.folder}")
+    print_line(f"{name}: removed {current.folder}")
 
 
 def find_python(lock: Lock, requested: str | None = None) -> str:
@@ -233,7 +233,7 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 def _python_version(python: str) -> str | None:
     """Return the version of an interpreter, such as `3.11.7`. None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    outcome = answer([python, "-c", code], 60)
+    outcome = captured([python, "-c", code], 60)
     return outcome.out if outcome.code == 0 else None
 
 
@@ -275,14 +275,14 @@ def _delete_folder(folder: Path) -> None:
 def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
     """Run a command without printing its output. Raises CommandFailed with the last lines of its output."""
     # With a PYTHONPATH, builds would import packages that the environment does not have.
-    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
+    outcome = captured(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
     if outcome.code != 0:
         lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
         raise CommandFailed("\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines]))
 
 
 @contextlib.contextmanager
-def _exclusive_lock(name: str, log: Say) -> Iterator[None]:
+def _exclusive_lock(name: str, log: PrintLine) -> Iterator[None]:
     """Hold the file lock of an environment in a context. The system releases the lock if this process dies."""
     with open(env_root() / f".{name}.lock", "w", encoding="utf-8") as handle:
         try:

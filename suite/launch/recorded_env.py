@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from suite.launch.base import WAITING_VARIABLES
-from suite.launch.known import tuning_variables
+from suite.launch.registered_frameworks import tuning_variables
 from workloads.api import Deviation, DeviationCode
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.compliance.check import Verdict
+from suite.compliance.check_log import Verdict
 from suite.compliance.complaints import Complaint
 from suite.compliance.find_rules import RULESET
 from suite.compliance.rule_files import captured_messages, restricted_package_checker

@@ -17,10 +17,10 @@ from suite.common.git_state import run_git
 from suite.common.paths import PROJECT, shipped
 from suite.common.source_code import digest_below, uses_plugin
 from suite.compliance.equivalences import equivalences
-from suite.packaging.choose import ChosenRuns
+from suite.packaging.choose_runs import ChosenRuns
 from suite.packaging.layout import FILE_BYTES_LIMIT
+from suite.packaging.recorded_overrides import recorded_machine
 from suite.packaging.scripts import write_scripts
-from suite.packaging.words import recorded_machine
 from suite.results.logs.lines import read_file
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean, markdown_escape

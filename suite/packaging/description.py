@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.common.registry import suggestion
-from suite.compliance.check import Verdict
+from suite.compliance.check_log import Verdict
 from suite.compliance.complaints import Complaint
 from suite.packaging.layout import RESULTS, SYSTEMS
 from suite.results.logs.reader import read

@@ -67,8 +67,8 @@ def networking(node: RecordedHost) -> str:
 def _hardware_text(node: RecordedHost, device: str) -> str:
     part = node.hardware
     cores = part.count("cpu_cores")
-    words = [part.text("cpu_model"), f"{cores} cores" if cores else "", part.gib("memory_bytes")]
+    parts = [part.text("cpu_model"), f"{cores} cores" if cores else "", part.gib("memory_bytes")]
     if device != "cpu":
         models = Counter(gpu.text("name") or "GPU" for gpu in part.parts("gpus"))
-        words += [f"{count} x {name}" for name, count in models.items()]
-    return ", ".join(filter(None, [*words, networking(node)]))
+        parts += [f"{count} x {name}" for name, count in models.items()]
+    return ", ".join(filter(None, [*parts, networking(node)]))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.packaging.description import FIELDS
 from suite.packaging.recorded_hosts import RecordedHost, hosts_note, networking, recorded_hosts
+from suite.packaging.recorded_overrides import recorded_machine
 from suite.packaging.untrusted import Recorded, as_list
-from suite.packaging.words import recorded_machine
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean

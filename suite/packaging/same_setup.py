@@ -1,4 +1,4 @@
-"""Checks that runs belong to one result: one experiment (suite.results.identity), one submission, and each log another run."""
+"""Checks that runs belong to one result: one experiment, one submission, and a different log for each run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from suite.results.columns import run_of_log
-from suite.results.identity import HYPERPARAMETERS, differences, value_text
+from suite.results.experiment_key import HYPERPARAMETERS, differences, value_text
 from suite.results.logs.lines import read_file
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite.environments import locks
-from suite.packaging.words import BACKBONE, typed_words
+from suite.packaging.recorded_overrides import BACKBONE, recorded_overrides
 from suite.results.logs.record import RunSettings
 from workloads.api import Json
 
@@ -37,7 +37,7 @@ def _setup(environment: str) -> list[str]:
 
 def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
     """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
-    words = typed_words(settings, recorded)
-    arguments = [shlex.quote(word) for key, word in words.items() if key != BACKBONE]
-    arguments += [_BACKBONE] if BACKBONE in words else []
+    overrides = recorded_overrides(settings, recorded)
+    arguments = [shlex.quote(word) for key, word in overrides.items() if key != BACKBONE]
+    arguments += [_BACKBONE] if BACKBONE in overrides else []
     return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.common.paths import real_path
 from suite.common.registry import suggestion
-from suite.compliance.check import Verdict, check_file
+from suite.compliance.check_log import Verdict, check_file
 from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description

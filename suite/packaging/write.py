@@ -12,7 +12,7 @@ from pathlib import Path
 from suite.common.logged_end import read_filed_end, read_logged_end
 from suite.common.paths import real_path
 from suite.common.run_folder import SUPERSEDED
-from suite.packaging.choose import ChosenRuns, choose_runs
+from suite.packaging.choose_runs import ChosenRuns, choose_runs
 from suite.packaging.code import write_code
 from suite.packaging.description import fields_to_fill_in
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
@@ -131,8 +131,8 @@ def _system(record: RunRecord, options: PackageOptions) -> str:
     settings = record.settings
     if not settings.profile:
         raise ValueError("the logs were not written by this suite: give --system NAME (and --submitter ORG)")
-    words = (settings.system, f"{settings.devices}x", settings.framework, settings.framework_version)
-    return sanitized_name("_".join(words))
+    parts = (settings.system, f"{settings.devices}x", settings.framework, settings.framework_version)
+    return sanitized_name("_".join(parts))
 
 
 def _write(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.common.run_config import RunConfig
-from suite.common.study import StudyCell
+from suite.common.study_file import StudyCell
 from suite.environments import environment
 from suite.environments.environment import Descriptions
 from suite.environments.plugins import Plugin, check_trainer, with_plugins

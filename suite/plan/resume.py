@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.common import checkpoints
+from suite.common import checkpoint_files
 from suite.common.job_name import is_in_name
 from suite.common.labels import Label, LabelKind
 from suite.common.logged_end import read_filed_end, read_logged_end
@@ -287,7 +287,7 @@ def set_aside(folder: Path) -> Path:
     return folder.rename(superseded / f"{folder.name}-{number}")
 
 
-def find_resume(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
+def find_resume(run: RunSpec, folder: Path, print_line: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
     """Find the newest valid checkpoint of the unfinished attempts of a run. Checkpoints older than the last two are deleted.
 
     Args:
@@ -299,15 +299,15 @@ def find_resume(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tup
         The run as resumed from the checkpoint, and the path of the checkpoint. None if there is no valid checkpoint.
     """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
-    paths = [path for attempt in attempts for path in checkpoints.found(attempt)]
-    paths.sort(key=lambda path: (checkpoints.step_of(path), path.stat().st_mtime), reverse=True)
+    paths = [path for attempt in attempts for path in checkpoint_files.found(attempt)]
+    paths.sort(key=lambda path: (checkpoint_files.step_of(path), path.stat().st_mtime), reverse=True)
     for path in paths:
-        reason = _not_resumable_reason(path, run) or checkpoints.damage(path)
+        reason = _not_resumable_reason(path, run) or checkpoint_files.damage(path)
         if not reason:
-            for old in paths[paths.index(path) + checkpoints.KEPT :]:
+            for old in paths[paths.index(path) + checkpoint_files.KEPT :]:
                 old.unlink(missing_ok=True)
             return _resumed(run, path), path
-        say(f"not resuming from {path}: {reason}")
+        print_line(f"not resuming from {path}: {reason}")
     return None
 
 

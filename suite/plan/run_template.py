@@ -13,7 +13,7 @@ from suite.common.labels import Label, LabelKind, profile_label
 from suite.common.run_config import RunConfig
 from suite.common.runspec import RunSpec
 from suite.common.source_code import expected_digest, files_unlike_commit
-from suite.common.study import StudyCell
+from suite.common.study_file import StudyCell
 from suite.launch.hosts import AvailableHost, assign_devices
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE

@@ -14,7 +14,7 @@ import psutil
 from packaging.utils import canonicalize_name
 
 from suite.common import registry
-from suite.environments import answers, locks
+from suite.environments import captured_command, locks
 from suite.environments.builds import Build
 from suite.environments.environment import Environment
 from suite.machine import devices
@@ -29,7 +29,7 @@ USED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Answer:
+class BuildInfo:
     """Version and build of a framework, and whether it can use a GPU."""
 
     version: str
@@ -111,7 +111,7 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
     lock, kind = locks.framework_locks().get(environment.name), registry.load_framework(framework)
     if kind.build_info_script:
         try:
-            answer = ask_build(tuple(environment.command("-c", kind.build_info_script)))
+            build_info = query_build(tuple(environment.command("-c", kind.build_info_script)))
         except ValueError as error:
             do = f"run: suite env check {environment.name}"
             return [
@@ -120,35 +120,35 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
                 )
             ]
     elif lock is not None:
-        answer = Answer(lock.pins(lock.python_last)[canonicalize_name(lock.framework)], lock.build, True)
+        build_info = BuildInfo(lock.pins(lock.python_last)[canonicalize_name(lock.framework)], lock.build, True)
     else:
         return [ok("build", f"the build of {framework} is not known")]
     capabilities = sorted({gpu.capability for gpu in devices.gpus()[:count]})
     environments = [environment.name, kind.environments["cuda"], *kind.other_gpu_environments]
     suitable = locks.suiting(environments, capabilities, driver_cuda)
     instead = f"set environment={suitable}" if suitable != environment.name else ""
-    return [judge(f"{framework} {answer.version}", answer, capabilities, driver_cuda, instead)]
+    return [check_build(f"{framework} {build_info.version}", build_info, capabilities, driver_cuda, instead)]
 
 
 @functools.cache
-def ask_build(command: tuple[str, ...]) -> Answer:
+def query_build(command: tuple[str, ...]) -> BuildInfo:
     """Return the build of the framework that `command` starts.
 
     Raises:
         ValueError: The command fails, or its output is not valid.
     """
-    answered = answers.answer(command, BUILD_SECONDS)
+    answered = captured_command.captured(command, BUILD_SECONDS)
     if answered.code != 0:
         raise ValueError(answered.why)
     try:
         version, cuda, available, architectures = json.loads(answered.out.splitlines()[-1])
     except (ValueError, IndexError) as error:
         raise ValueError(str(error)) from error
-    return Answer(version, Build(cuda, tuple(architectures)) if cuda else None, available)
+    return BuildInfo(version, Build(cuda, tuple(architectures)) if cuda else None, available)
 
 
-def judge(
-    name: str, answer: Answer, capabilities: Sequence[str], driver_cuda: str | None, instead: str = ""
+def check_build(
+    name: str, build_info: BuildInfo, capabilities: Sequence[str], driver_cuda: str | None, instead: str = ""
 ) -> Finding:
     """Return the finding about a build on these devices with this driver.
 
@@ -159,12 +159,12 @@ def judge(
         driver_cuda: Highest CUDA version that the driver supports. None: it is unknown.
         instead: Remedy that selects an environment with a suitable build. Empty if no environment has such a build.
     """
-    if answer.build is None:
+    if build_info.build is None:
         return impossible("build", f"{name} is a build for CPUs", instead or "set device=cpu")
-    if why := answer.build.why_not(capabilities, driver_cuda):
-        remedy = "update the driver" if answer.build.needs_newer_driver(driver_cuda) else "set device=cpu"
+    if why := build_info.build.why_not(capabilities, driver_cuda):
+        remedy = "update the driver" if build_info.build.needs_newer_driver(driver_cuda) else "set device=cpu"
         return impossible("build", f"{name} {why}", instead or remedy)
-    if not answer.available:
+    if not build_info.available:
         do = "check CUDA_VISIBLE_DEVICES and the driver, or set device=cpu"
-        return impossible("build", f"{name} for CUDA {answer.build.cuda} detects no GPU", do)
-    return ok("build", f"{name} for CUDA {answer.build.cuda} has code for {', '.join(capabilities)}")
+        return impossible("build", f"{name} for CUDA {build_info.build.cuda} detects no GPU", do)
+    return ok("build", f"{name} for CUDA {build_info.build.cuda} has code for {', '.join(capabilities)}")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from suite.results.columns import Result
-from suite.results.identity import HYPERPARAMETERS
+from suite.results.experiment_key import HYPERPARAMETERS
 from suite.results.scores import counted_runs, scoring_rule
 from suite.results.settings_difference import settings_difference
 from suite.results.text import devices_text, placed_text

@@ -27,7 +27,7 @@ from suite.results.columns import (
 )
 from suite.results.combine import first, known, mean
 from suite.results.entry import SCALING_FILE
-from suite.results.identity import (
+from suite.results.experiment_key import (
     HYPERPARAMETERS,
     differences,
     experiment,
@@ -36,7 +36,7 @@ from suite.results.identity import (
     varying,
 )
 from suite.results.names import workload_name
-from suite.results.published import published_folders, published_rows
+from suite.results.published_results import published_folders, published_rows
 from suite.results.scoring_rules import ScoringRule, find_scoring_rule
 from suite.results.table import read_runs
 from suite.results.text import clean
@@ -93,7 +93,7 @@ _OF_THE_TARGET = (
 
 
 def digest(experiment: object) -> str:
-    """Return a short digest of a value that `suite.results.identity.experiment` returns."""
+    """Return a short digest of a value that `suite.results.experiment_key.experiment` returns."""
     return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 from suite.results.columns import AnyResult, Result
 from suite.results.combine import grouped
-from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, key
+from suite.results.experiment_key import HYPERPARAMETERS, OF_SIZE_LOGGED, key
 from suite.results.ratios import Ratio, place, ratio
 from suite.results.scores import figure
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.results.columns import Columns
 from suite.results.combine import grouped
-from suite.results.identity import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
+from suite.results.experiment_key import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
 from suite.results.text import shortened
 
 NEVER_COMPARED_WITHOUT = ("precision", "global_batch_size", "clock")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from suite.results.columns import Run, frame, run_of
 from suite.results.logs.collect import collect
 from suite.results.logs.copies import find_copies
-from suite.results.published import published_folders, published_rows, with_system_details
+from suite.results.published_results import published_folders, published_rows, with_system_details
 
 if TYPE_CHECKING:
     import pandas as pd

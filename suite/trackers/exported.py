@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.results.columns import Run, kind_of, own_fields
 from suite.results.curves import paired
-from suite.results.identity import facts
+from suite.results.experiment_key import facts
 from suite.results.logs.record import RunRecord, RunSettings, Throughput
 from suite.results.logs.recorded_telemetry import machine_folders
 from suite.results.scores import labels

@@ -37,11 +37,11 @@ from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
-from suite.worker.checkpoints import CheckpointManager
+from suite.worker.checkpoint_manager import CheckpointManager
 from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import evaluate, keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
-from suite.worker.identity import log_settings, write_log_header
+from suite.worker.log_header import log_settings, write_log_header
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes

@@ -23,8 +23,8 @@ from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
 from suite.launch.base import thread_variables, worker_context_from_env
 from suite.launch.private_network import check_network
-from suite.machine.near import near
-from suite.worker.checkpoints import load_resumed_log
+from suite.machine.gpu_cores import cores_near_gpus
+from suite.worker.checkpoint_manager import load_resumed_log
 from suite.worker.failure import end_of, status_of
 from suite.worker.heartbeat import STACK_SIGNAL, HeartbeatWriter
 from suite.worker.loop import Loop
@@ -41,14 +41,14 @@ def redirect_output(path: Path) -> None:
     os.close(descriptor)
 
 
-def pin(worker: WorkerContext) -> None:
+def pin_to_cores(worker: WorkerContext) -> None:
     """Restrict this process to the cores of its devices, or to the cores near its GPUs.
 
     For cores, the environment variables of the numerical libraries are also set to the threads per device. This must run
     before a framework is imported.
     """
     gpus = [int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")]
-    if gpus and (cores := near(gpus)):
+    if gpus and (cores := cores_near_gpus(gpus)):
         os.sched_setaffinity(0, cores)
     if worker.cores:
         os.sched_setaffinity(0, worker.cores)
@@ -101,7 +101,7 @@ def main() -> int:
     check_network()
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller requests the stacks of a hung process
-    pin(worker)
+    pin_to_cores(worker)
     heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
         work(run, worker, heartbeat)

@@ -17,7 +17,7 @@ from packaging.tags import sys_tags
 
 from suite.common.paths import env_root
 from suite.environments import locks
-from suite.environments.check import installed
+from suite.environments.check_environment import installed
 from testing.machines import needs
 from testing.machines.docker import daemon
 from tests.helpers import PROJECT, only, status

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from suite.common.study import load_study, study_names
+from suite.common.study_file import load_study, study_names
 from suite.config import overrides
 from suite.config.studies import cells
 from tests.helpers import PROJECT

@@ -9,7 +9,7 @@ import pytest
 from suite.cli import COMMANDS
 from suite.common import registry
 from suite.environments import containers
-from suite.launch.known import known, title_of
+from suite.launch.registered_frameworks import known, title_of
 from suite.results.names import framework_name
 from suite.results.render.html.charts import framework_slots
 from tests.helpers import PROJECT, TOY, run_suite_here, suite_here

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from suite.common.runspec import RunSpec
 from suite.compliance import rulesets
-from suite.compliance.check import check_file, run_checker
+from suite.compliance.check_log import check_file, run_checker
 from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
-from suite.worker.identity import log_settings, write_log_header
+from suite.worker.log_header import log_settings, write_log_header
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
 from workloads.api.rules import deviations

@@ -82,7 +82,7 @@ OTHERWISE = {
     "suite/control/progress.py": "metrics.jsonl of a run that it started",
     "suite/environments/own_package.py": "the package's own setup.cfg and metadata",
     "suite/environments/plugin_install.py": "metadata that pip has just written",
-    "suite/results/predict/epochs.py": "tables of the installed checker",
+    "suite/results/predict/epochs_to_target.py": "tables of the installed checker",
     "suite/results/render/html/page_file.py": "templates of the package",
     "suite/worker/runlog.py": "the log that the same process writes",
     "workloads/common/text/sources.py": "codes that the same process has just learned",

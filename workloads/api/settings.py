@@ -29,7 +29,7 @@ def setting(
     cli_key: the key on the command line that sets it; empty: it follows from others. Planning takes the value as it is typed,
         unless it decides on another, and packages type it again.
     logged: it stands in the log's `suite_run`.
-    experiment_key: runs that differ in it are other experiments (suite.results.identity).
+    experiment_key: runs that differ in it are other experiments (suite.results.experiment_key).
     scales_with_devices: it follows from the number of devices, and may differ in a speedup.
     must_match_on_resume: a resumed sweep must agree on it.
     """

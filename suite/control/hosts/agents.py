@@ -13,12 +13,12 @@ from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.host_checks import (
-    ask_all,
     check_environments,
     check_same_data,
     check_same_lock,
     find_addresses,
     last_error_line,
+    request_all,
 )
 from suite.control.hosts.remote_host import own_variables
 from suite.control.interrupts import signals_held
@@ -96,10 +96,10 @@ class Agents:
         argv = [sys.executable, "-m", "suite.control.caches", json.dumps(request)]
         order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": own_variables()}
         all_cleared, lines = True, []
-        for link, answer in ask_all(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
-            if answer["code"] != 0:
-                raise ValueError(f"machine {link.name}: {last_error_line(answer)}")
-            cleared, line = json.loads(answer["output"])
+        for link, response in request_all(self._links[: settings.nodes], "run_command", CLEAR_SECONDS, **order):
+            if response["code"] != 0:
+                raise ValueError(f"machine {link.name}: {last_error_line(response)}")
+            cleared, line = json.loads(response["output"])
             all_cleared = all_cleared and bool(cleared)
             lines += [f"machine {link.name}: {line}"] if line else []
         return all_cleared, lines
@@ -126,7 +126,7 @@ class Agents:
         """Stop all agents. Signals are delayed until this is done."""
         with signals_held():
             for link in self._links:
-                link.ask("leave")
+                link.send_request("leave")
             for link in self._links:
                 link.close()
 

@@ -24,7 +24,7 @@ NOT_CARRIED_OUT = 2
 def run_on_hosts(
     arguments: Sequence[str],
     launch: LaunchConfig,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     env: Mapping[str, str] = os.environ,
 ) -> int:
     """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest exit code.
@@ -47,11 +47,11 @@ def run_on_hosts(
             for name in names:  # in this thread: an agent's client is killed when the thread that started it ends
                 links.append(launchers.start_agent(name, by, launch))
             codes = []
-            for link, answer in [(link, pool.submit(_answer, link, command)) for link in links]:
-                code, lines = answer.result()  # in the order of the machines, each result as soon as it is available
+            for link, response in [(link, pool.submit(_answer, link, command)) for link in links]:
+                code, lines = response.result()  # in the order of the machines, each result as soon as it is available
                 codes.append(code)
                 for line in lines:
-                    say(f"{link.name}: {line}")
+                    print_line(f"{link.name}: {line}")
             return max(codes)
         finally:
             for link in links:
@@ -63,15 +63,15 @@ def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[st
     order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": own_variables()}
     try:
         link.greet()
-        return _read(link.call("ask", MAX_SECONDS, **order))
+        return _read(link.call("run_command", MAX_SECONDS, **order))
     except (ValueError, ConnectionLost) as error:
         return NOT_CARRIED_OUT, [str(error).removeprefix(f"{link.name}: ")]
 
 
-def _read(answer: Mapping[str, Any]) -> tuple[int, list[str]]:
+def _read(response: Mapping[str, Any]) -> tuple[int, list[str]]:
     """Return the exit code and the lines in the answer of an agent."""
-    code = int(answer["code"])
-    lines = [line for line in (*answer["output"].splitlines(), *answer["errors"].splitlines()) if line.strip()]
+    code = int(response["code"])
+    lines = [line for line in (*response["output"].splitlines(), *response["errors"].splitlines()) if line.strip()]
     if code < 0:
         return 128 - code, [*lines, f"ended with {exit_text(code)}"]
     return code, lines or [f"no output, exit code {code}"]

@@ -39,7 +39,7 @@ class Client:
     errors: IO[bytes]
     """File with the standard error of the process."""
 
-    def said(self) -> list[str]:
+    def stderr_lines(self) -> list[str]:
         """Return the lines of the standard error."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace").strip().splitlines()
@@ -88,13 +88,13 @@ class AgentConnection:
                 f"{__version__}. Install the same version on all machines"
             )
 
-    def ask(self, do: str, **order: Any) -> int:
-        """Send a request, and return its number, with which `answer` waits for the answer."""
+    def send_request(self, do: str, **order: Any) -> int:
+        """Send a request, and return its number, with which `response` waits for the answer."""
         number = next(self._numbers)
         self.wire.send(do=do, id=number, **order)
         return number
 
-    def answer(self, number: int, seconds: float) -> Message:
+    def get_response(self, number: int, seconds: float) -> Message:
         """Wait for the answer to a request, and return it.
 
         Args:
@@ -112,14 +112,14 @@ class AgentConnection:
             if time.monotonic() > deadline:
                 raise ConnectionLost(f"{self.name}: no answer within {seconds:g} s")
             self.listen(LOOK_SECONDS)
-        answer = self._answers.pop(number)
-        if "error" in answer:
-            raise ValueError(f"{self.name}: {answer['error']}")
-        return answer
+        response = self._answers.pop(number)
+        if "error" in response:
+            raise ValueError(f"{self.name}: {response['error']}")
+        return response
 
     def call(self, do: str, seconds: float = 20.0, **order: Any) -> Message:
-        """Send a request, wait up to `seconds` for the answer, and return it. Raises the errors of `answer`."""
-        return self.answer(self.ask(do, **order), seconds)
+        """Send a request, wait up to `seconds` for the answer, and return it. Raises the errors of `response`."""
+        return self.get_response(self.send_request(do, **order), seconds)
 
     def listen(self, seconds: float = 0.0) -> None:
         """Handle the messages that have arrived. Waits up to `seconds` for the first message."""
@@ -184,7 +184,7 @@ class AgentConnection:
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._client.process.wait(EXIT_REASON_SECONDS)
-        strange_lines = [line.strip() for line in (*self.wire.strange, *self._client.said()) if line.strip()]
+        strange_lines = [line.strip() for line in (*self.wire.strange, *self._client.stderr_lines()) if line.strip()]
         relevant_lines = [line for line in strange_lines if ENDED_BY_SCHEDULER.search(line)] or strange_lines
         how = "has not ended" if code is None else f"ended with {exit_text(code)}"
         return f"{self._client.word} {how}{f': {relevant_lines[-1]}' if strange_lines else ''}"

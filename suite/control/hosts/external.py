@@ -307,9 +307,9 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
         reader, writer = connection.makefile("rb"), connection.makefile("wb")
         nonce = secrets.token_hex(16)
         _say(writer, {"nonce": nonce})
-        answer = _hear(reader)
-        rank, agent_nonce = int(answer["rank"]), str(answer["nonce"])
-        if rank < 1 or not _same(answer["proof"], _proof(token, "agent", nonce, agent_nonce, rank)):
+        response = _hear(reader)
+        rank, agent_nonce = int(response["rank"]), str(response["nonce"])
+        if rank < 1 or not _same(response["proof"], _proof(token, "agent", nonce, agent_nonce, rank)):
             _say(writer, {"refused": "token"})
             raise ValueError("the token differs, or the rank is not positive")
         _say(writer, {"proof": _proof(token, "controller", nonce, agent_nonce, rank)})
@@ -319,7 +319,7 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
     finally:
         timer.cancel()
     link = AgentConnection(
-        str(answer["name"]), MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
+        str(response["name"]), MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
     )
     return rank, link
 
@@ -351,7 +351,7 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
             challenge, nonce = str(_hear(reader)["nonce"]), secrets.token_hex(16)
             proof = _proof(token, "agent", challenge, nonce, rank.number)
             _say(writer, {"rank": rank.number, "name": platform.node(), "nonce": nonce, "proof": proof})
-            answer = str(_hear(reader).get("proof"))
+            response = str(_hear(reader).get("proof"))
             break
         except (EOFError, ConnectionError):  # too many handshakes at the same time: connect again
             connection.close()
@@ -362,7 +362,7 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
             connection.close()
             raise ValueError(_no_controller(address)) from None
     with connection:
-        if not _same(answer, _proof(token, "controller", challenge, nonce, rank.number)):
+        if not _same(response, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all processes")
         connection.settimeout(None)
         Agent(MessageStream(reader, writer), launch.lease_seconds).run()

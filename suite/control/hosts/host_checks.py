@@ -12,7 +12,7 @@ from suite.common.paths import env_root
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.host_control import ConnectionLost
 from suite.control.hosts.remote_host import carried_variables
-from suite.environments.answers import last_line
+from suite.environments.captured_command import last_line
 from suite.environments.environment import Environment, describing_command, description_from
 from suite.environments.venvs import MARKER
 from suite.launch.network import LOOPBACK, is_loopback
@@ -99,7 +99,7 @@ def _address_of(link: AgentConnection, interface: str) -> str:
     return addresses[interface]
 
 
-def ask_all(
+def request_all(
     links: Sequence[AgentConnection], do: str, seconds: float = REQUEST_SECONDS, **order: Any
 ) -> list[tuple[AgentConnection, Message]]:
     """Send a request to all machines at the same time, and return each machine with its answer.
@@ -113,16 +113,16 @@ def ask_all(
     Raises:
         ValueError: A machine is lost, or could not carry out the request. The message names the machine.
     """
-    numbers = [link.ask(do, **order) for link in links]
+    numbers = [link.send_request(do, **order) for link in links]
     try:
-        return [(link, link.answer(number, seconds)) for link, number in zip(links, numbers, strict=True)]
+        return [(link, link.get_response(number, seconds)) for link, number in zip(links, numbers, strict=True)]
     except ConnectionLost as error:
         raise ValueError(str(error)) from None
 
 
-def last_error_line(answer: Message) -> str:
+def last_error_line(response: Message) -> str:
     """Return the last line of the standard error of a command that failed, or its exit code if there is no line."""
-    return last_line(answer["errors"]) or f"exit code {answer['code']}"
+    return last_line(response["errors"]) or f"exit code {response['code']}"
 
 
 def check_environments(
@@ -146,13 +146,15 @@ def check_environments(
         ValueError: A machine differs. The message names the machine.
     """
     command = describing_command(environment, list(versions))
-    for link, answer in ask_all(links, "ask", command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()):
-        if answer["code"] != 0:
+    for link, response in request_all(
+        links, "ask", command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()
+    ):
+        if response["code"] != 0:
             raise ValueError(
-                f"machine {link.name}: environment {environment.name} does not work there: {last_error_line(answer)}"
+                f"machine {link.name}: environment {environment.name} does not work there: {last_error_line(response)}"
             )
         try:
-            description = description_from(answer["output"], environment)
+            description = description_from(response["output"], environment)
         except ValueError as error:
             raise ValueError(f"machine {link.name}: environment {environment.name} {error}") from None
         for name, expected in versions.items():
@@ -180,8 +182,8 @@ def check_same_lock(links: Sequence[AgentConnection], environment: Environment) 
     """Raise ValueError if an environment was created from different locks, or from a lock on some machines only."""
     path = env_root() / environment.name / MARKER
     digests = {}
-    for link, answer in ask_all(links, "read", path=str(path)):
-        digests[link.name] = json.loads(unpacked(answer["data"]))["digest"] if answer["data"] else None
+    for link, response in request_all(links, "read", path=str(path)):
+        digests[link.name] = json.loads(unpacked(response["data"]))["digest"] if response["data"] else None
     if len(set(digests.values())) > 1:
         names = ", ".join(digests)
         raise ValueError(
@@ -194,12 +196,12 @@ def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str)
     """Raise ValueError if a prepared data set is missing on a machine, or its manifest differs from the local manifest."""
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))
-    for link, answer in ask_all(links, "read", path=path):
-        if answer["data"] is None:
+    for link, response in request_all(links, "read", path=path):
+        if response["data"] is None:
             raise ValueError(
                 f"machine {link.name}: data set {dataset} is not in {folder}. Prepare it there, or share the folder"
             )
-        if _fingerprint(unpacked(answer["data"])) != expected:
+        if _fingerprint(unpacked(response["data"])) != expected:
             raise ValueError(
                 f"machine {link.name}: data set {dataset} in {folder} differs from the data set of this machine. "
                 f"Prepare it there from the same files"

@@ -16,7 +16,7 @@ import yaml
 
 from suite.common.run_config import LaunchConfig
 from suite.config.compose import Composed
-from suite.control.hosts.choose import launch_of
+from suite.control.hosts.open_hosts import launch_of
 from suite.control.hosts.submit import SchedulerResources, needs_gpus, required_resources
 from suite.launch.children import TOKEN
 from suite.plan.device_choice import uneven

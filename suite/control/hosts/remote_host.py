@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.agent.message_stream import Message, packed, unpacked
-from suite.common import checkpoints
+from suite.common import checkpoint_files
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
@@ -20,7 +20,7 @@ from suite.control.hosts.connection import AgentConnection, ignore_message
 from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
-from suite.launch.known import tuning_variables
+from suite.launch.registered_frameworks import tuning_variables
 from suite.launch.worker_env import inherited_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
@@ -97,7 +97,7 @@ class RemoteHost:
         watches = not environment.argv_prefix  # process ids inside a container are not valid on the machine
         begun = link.call("begin", BEGIN_SECONDS, run=run, watches_pids=watches)
         self.folder = Path(begun["folder"])
-        for path in sorted([*folder.glob("*.npy"), *checkpoints.found(folder)]):
+        for path in sorted([*folder.glob("*.npy"), *checkpoint_files.found(folder)]):
             self._put(path)
         self._watch_machine(str(run["settings"]["device"]))
 
@@ -133,10 +133,10 @@ class RemoteHost:
 
     def is_stopped(self, pid: int) -> bool:
         try:
-            answer = self.link.call("is_stopped", seconds=self.link.lease_seconds, pid=pid)
+            response = self.link.call("is_stopped", seconds=self.link.lease_seconds, pid=pid)
         except (ConnectionLost, ValueError):
             return False
-        return answer.get("stopped") is True
+        return response.get("stopped") is True
 
     def stack(self, pid: int) -> bool:
         try:
@@ -164,14 +164,14 @@ class RemoteHost:
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """Request that the agent end all processes. The agent of a lost machine does this when the connection is closed."""
         if self.link.failure() is None:
-            self._ending = self.link.ask("finish", ending=list(ending))
+            self._ending = self.link.send_request("finish", ending=list(ending))
         else:
             self.link.close()
 
     def wait(self) -> None:
         if self._ending is not None:
             with contextlib.suppress(ConnectionLost, ValueError):
-                self.link.answer(self._ending, END_SECONDS)
+                self.link.get_response(self._ending, END_SECONDS)
         self.link.listen()
         self.link.tell = ignore_message
 
@@ -208,5 +208,5 @@ class RemoteHost:
             os.pwrite(descriptor, unpacked(message["data"]), message["at"])
         finally:
             os.close(descriptor)
-        if checkpoints.step_of(Path(name)) >= 0 and message["at"] == 0:
-            checkpoints.prune(self._copy)
+        if checkpoint_files.step_of(Path(name)) >= 0 and message["at"] == 0:
+            checkpoint_files.prune(self._copy)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.common.command_text import localize_commands
-from suite.control import dry_run
+from suite.control import describe_plans
 from suite.control.command import Command, job_name
 from suite.control.folders import check_folders, refuse_equal
 from suite.control.planning import refusal
 from suite.control.targets.here import RunTarget
 from suite.plan.job import Plan
-from suite.preflight import doctor
+from suite.preflight import check_machine
 
 
 class DryRunTarget(RunTarget):
@@ -30,7 +30,7 @@ class DryRunTarget(RunTarget):
         show_plans(command, plans, refusal(command.request, plans, self._agents is None), submits=False)
         jobs = [plan.job for plan in plans if plan.job is not None]
         largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
-        for line in doctor.warnings_before(largest, on_agents=self._agents is not None) if largest else ():
+        for line in check_machine.warnings_before(largest, on_agents=self._agents is not None) if largest else ():
             command.warn(localize_commands(line))
         return 0
 
@@ -50,9 +50,9 @@ def show_plans(command: Command, plans: Sequence[Plan], error: ValueError | None
     alone = error is not None and len(plans) == 1  # the error lists all findings of the plan
     shown_plans = [plan._replace(findings=()) for plan in plans] if alone else plans
     names = [job_name(composed) for composed in command.request.jobs]
-    full = command.config.dry_run == dry_run.FULL
+    full = command.config.dry_run == describe_plans.FULL
     named_plans = list(zip(names, shown_plans, strict=True))
-    command.show(localize_commands(line) for line in dry_run.lines(named_plans, command.output, submits, full))
+    command.show(localize_commands(line) for line in describe_plans.lines(named_plans, command.output, submits, full))
     if error is not None:
         raise error
     jobs = [plan.job for plan in plans if plan.job is not None]

@@ -11,7 +11,7 @@ from suite.control.folders import check_folders
 from suite.control.hosts.agents import Agents
 from suite.control.planning import check_jobs, plan_all, refuse
 from suite.control.sweep import run_jobs
-from suite.control.targets.base import Target
+from suite.control.targets.target import Target
 from suite.plan.job import Plan
 from suite.plan.sweep_commands import record_command
 

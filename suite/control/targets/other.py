@@ -9,8 +9,8 @@ from suite.common.terminal import clean_lines
 from suite.control.hosts import kubernetes
 from suite.control.hosts.submit import needs_gpus, submit
 from suite.control.planning import plan_all, refusal, refuse
-from suite.control.targets.base import Target
 from suite.control.targets.dry_run import show_plans
+from suite.control.targets.target import Target
 from suite.plan.capacity import TooLarge
 from suite.plan.job import Plan
 from suite.plan.print_config import settings_text

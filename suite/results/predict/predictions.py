@@ -20,7 +20,7 @@ from suite.results.columns import Result, column, with_size
 from suite.results.combine import known
 from suite.results.data_table import DataTable
 from suite.results.predict import scaling_model
-from suite.results.predict.epochs import RCP, epochs_at
+from suite.results.predict.epochs_to_target import RCP, epochs_at
 from suite.results.predict.step import StepModel, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.price import Prices

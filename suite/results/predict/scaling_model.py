@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suite.results.columns import Result
-from suite.results.identity import key
+from suite.results.experiment_key import key
 from suite.results.names import accelerator_chip
-from suite.results.published import ARTICLE, SHIPPED
+from suite.results.published_results import ARTICLE, SHIPPED
 from suite.results.scores import published_results
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.results.data_table import DataTable
-from suite.results.identity import heading
+from suite.results.experiment_key import heading
 from suite.results.render.markdown import EMPTY
 from suite.results.text import (
     bytes_text,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from suite.common.registry import invalid_choice
 from suite.results.columns import Result
 from suite.results.data_table import DataTable
-from suite.results.identity import THROUGHPUT, TIME, differences, refusals
+from suite.results.experiment_key import THROUGHPUT, TIME, differences, refusals
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.settings_difference import distinct_labels, named_apart, settings_difference

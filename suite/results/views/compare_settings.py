@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from suite.common.labels import LabelKind
 from suite.results.columns import Result
 from suite.results.data_table import DataTable
-from suite.results.identity import HYPERPARAMETERS, differences, label, same, value_text
+from suite.results.experiment_key import HYPERPARAMETERS, differences, label, same, value_text
 from suite.results.names import UNKNOWN_ROUND
 from suite.results.scores import labels
 from suite.results.settings_difference import distinct_labels

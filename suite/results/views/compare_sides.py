@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.common.labels import LabelKind
 from suite.common.registry import invalid_choice
 from suite.common.relative_path import relative_path
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Result
 from suite.results.names import short_title, workload_name
 from suite.results.scores import find_published, results_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.common.labels import LabelKind
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
-from suite.results.identity import same
+from suite.results.experiment_key import same
 from suite.results.names import accelerator_name, short_title, workload_name
 from suite.results.price import Prices
 from suite.results.scores import figure, labels, shared_labels

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.labels import LabelKind
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.directions import improves_as_it_falls
-from suite.results.identity import label, value_text
+from suite.results.experiment_key import label, value_text
 from suite.results.names import UNKNOWN_ROUND, accelerator_name, short_title
 from suite.results.price import Prices
 from suite.results.ratios import place, ratio
@@ -315,14 +315,14 @@ def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
 
 def _stated(result: Result) -> tuple[str, ...]:
     """Return the labels of a result, and how many of its runs are missing or failed."""
-    words = (*(("published",) if result.published else ()), *division(result))
+    texts = (*(("published",) if result.published else ()), *division(result))
     required, done = result.runs_required, result.runs_successful
     if result.published and result.runs_failed:
-        words += (f"{result.runs_failed} of {required} runs failed",)
+        texts += (f"{result.runs_failed} of {required} runs failed",)
     elif required is not None and done < required:
         failed = f", {result.runs_failed} failed" if result.runs_failed else ""
-        words += (f"{done} of {required} runs{failed}",)
-    return (*words, *labels(result))
+        texts += (f"{done} of {required} runs{failed}",)
+    return (*texts, *labels(result))
 
 
 def division(result: Result) -> tuple[str, ...]:

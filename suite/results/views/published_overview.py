@@ -8,7 +8,7 @@ from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
-from suite.results.published import ARTICLE
+from suite.results.published_results import ARTICLE
 from suite.results.views.overview import OVER_SLOWEST, OverviewCell, against_slowest, overview_matrix
 from suite.results.views.section import Section
 

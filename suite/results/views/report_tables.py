@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title, workload_name

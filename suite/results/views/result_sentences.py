@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Result
 from suite.results.disagreement import find_disagreements
 from suite.results.ratios import Ratio, ratio_text

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import OURS, Result
-from suite.results.identity import ENVIRONMENT_VARIABLES, HYPERPARAMETERS, label, value_text
+from suite.results.experiment_key import ENVIRONMENT_VARIABLES, HYPERPARAMETERS, label, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.settings_difference import SettingsDifference, distinct_labels, settings_difference
 from suite.results.targets import target_text

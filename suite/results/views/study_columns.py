@@ -9,12 +9,12 @@ from statistics import fmean
 
 from suite.results.columns import Column, Result, kind_of, own_fields, with_time
 from suite.results.combine import share_of
-from suite.results.identity import heading
+from suite.results.experiment_key import heading
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.predict.fits import fit_link
 from suite.results.price import Prices, cost_of
-from suite.results.published import ARTICLE
+from suite.results.published_results import ARTICLE
 from suite.results.ratios import ratio
 from suite.results.scores import published_results
 from suite.results.series import Series, all_series

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from suite.results.columns import Result, Run, column, epochs_trained
-from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME
+from suite.results.experiment_key import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME
 from suite.results.ratios import SIGNIFICANCE, Interval, Ratio, permutation_test, ratio_text
 from suite.results.scores import failures
 from suite.results.text import rate_text, time_text

@@ -55,12 +55,12 @@ def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
     """It ends long before its output does, and the agent looks for orphans that have ended meanwhile."""
     order = {"command": ["sh", "-c", "sleep 1 & echo here; exit 3"], "most_seconds": 60.0, "variables": {}}
     with agent(tmp_path) as (link, _):
-        found = link.call("ask", 60, **order)
+        found = link.call("run_command", 60, **order)
         assert (found["code"], found["output"], found["errors"]) == (3, "here\n", "")
         with pytest.raises(ValueError, match=r"sleep does not answer within 0\.5 s$"):
-            link.call("ask", 60, **{**order, "command": ["sleep", "600"], "most_seconds": 0.5})
+            link.call("run_command", 60, **{**order, "command": ["sleep", "600"], "most_seconds": 0.5})
         with pytest.raises(ValueError, match=r"no-such-command: No such file or directory$"):
-            link.call("ask", 60, **{**order, "command": ["no-such-command"]})
+            link.call("run_command", 60, **{**order, "command": ["no-such-command"]})
 
 
 def test_files_come_as_they_are_written(tmp_path):

@@ -76,8 +76,8 @@ EDITS = {
     "a new file directly in workloads": lambda folder: (folder / "workloads/new.py").touch(),
     "two files exchanged": lambda folder: (
         (folder / "suite/machine/cgroups.py").rename(folder / "kept.py"),
-        (folder / "suite/machine/near.py").rename(folder / "suite/machine/cgroups.py"),
-        (folder / "kept.py").rename(folder / "suite/machine/near.py"),
+        (folder / "suite/machine/gpu_cores.py").rename(folder / "suite/machine/cgroups.py"),
+        (folder / "kept.py").rename(folder / "suite/machine/gpu_cores.py"),
     ),
 }
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from tests.workloads import rules_page
 from tests.workloads.closed_logs import closed_run, write_log
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from suite.common.paths import PROJECT
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.compliance.equivalences import RANDOM_NUMBERS, equivalences
-from suite.launch.known import known
+from suite.launch.registered_frameworks import known
 from suite.results.logs.record import RunSettings
 from tests.suite.packaging.package_logs import our_run
 

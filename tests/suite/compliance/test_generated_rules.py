@@ -12,7 +12,7 @@ import pytest
 
 from suite.compliance import find_rules as rule_finder
 from suite.compliance import generated_rules, rule_files
-from suite.compliance.check import check_file, run_checker
+from suite.compliance.check_log import check_file, run_checker
 from suite.compliance.find_rules import find_rules, open_rules
 from suite.compliance.rulesets import Ruleset, rules_of
 from suite.results.logs.lines import read_file

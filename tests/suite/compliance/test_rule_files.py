@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.compliance import rule_files
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.results.logs.reader import read
 from testing.fake_logs import write
 from testing.rule_logs import rule_log, rule_sets

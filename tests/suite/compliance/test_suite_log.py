@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.results.logs.reader import read
 from testing.fake_logs import foreign
 from tests.helpers import examples, json_values

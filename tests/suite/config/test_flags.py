@@ -7,7 +7,7 @@ import yaml
 from suite import __version__
 from suite.common import conf
 from suite.config.compose import compose
-from suite.config.keys import workload_keys
+from suite.config.key_suggestions import workload_keys
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
 from suite.plan.jobs import plan

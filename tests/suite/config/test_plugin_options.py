@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from suite.config import overrides
-from suite.config.keys import choices
+from suite.config.key_suggestions import choices
 from workloads.api import option_keys
 
 

@@ -7,8 +7,8 @@ import operator
 import pytest
 import yaml
 
-from suite.common import conf, registry, study
-from suite.common.study import load_study, read_study, study_names
+from suite.common import conf, registry, study_file
+from suite.common.study_file import load_study, read_study, study_names
 from suite.config import overrides
 from suite.config.compose import compose
 from suite.config.help import help_text
@@ -43,7 +43,7 @@ def test_a_study_that_shows_no_columns_is_jobs_as_of_a_sweep(name):
     assert plan(found[0].config).draft is not None
 
 
-@pytest.mark.parametrize("size", study.SIZES)
+@pytest.mark.parametrize("size", study_file.SIZES)
 @pytest.mark.parametrize("name", SPECIFIED)
 def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     found = load_study(name, size)
@@ -56,17 +56,17 @@ def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     listed = cells(typed)
     assert len({one.cell.texts for one in listed}) == len(listed) >= 2
     for one in listed:
-        assert set(one.cell.texts) <= set(one.words)
+        assert set(one.cell.texts) <= set(one.overrides)
         if used <= set(registry.names(registry.WORKLOADS)):  # every key and value is one that can be typed
-            (workload,) = overrides.texts(next(word for word in one.words if word.startswith("workload=")))
-            overrides.check(list(one.words), [workload], multirun=False)
+            (workload,) = overrides.texts(next(word for word in one.overrides if word.startswith("workload=")))
+            overrides.check(list(one.overrides), [workload], multirun=False)
 
 
 @pytest.mark.parametrize("name", SPECIFIED)
 def test_the_last_cell_of_a_study_composes(name):
     last = cells([f"study={name}", "study.size=ci"])[-1]
-    config = dataclasses.asdict(composed(*last.words))
-    for word in last.words:
+    config = dataclasses.asdict(composed(*last.overrides))
+    for word in last.overrides:
         *path, key = word.partition("=")[0].split(".")
         value = functools.reduce(operator.getitem, path, config)[key]
         assert [value["name"] if isinstance(value, dict) and "name" in value else value] == overrides.values(word)
@@ -75,8 +75,8 @@ def test_the_last_cell_of_a_study_composes(name):
 def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
     points = [{"batch": "set"}, {"batch": "global:8"}]
     described = {**SENTENCE, **TABLE, "axes": {"gpus": [1, 2], "seed": [5, 6]}, "points": points}
-    monkeypatch.setattr(study, "study_names", lambda: ["own"])
-    monkeypatch.setattr(study, "_described", lambda name: described)
+    monkeypatch.setattr(study_file, "study_names", lambda: ["own"])
+    monkeypatch.setattr(study_file, "_described", lambda name: described)
     found = values("study=own")
     assert [(one["batch"], one["seed"], one["gpus"]) for one in found] == [
         ("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2"),
@@ -109,7 +109,7 @@ def test_the_small_size_is_another_set_of_points():
     assert len(values("study=frameworks")) == 6
     small = cells(["study=frameworks", "study.size=ci"])
     assert len(small) == 3
-    assert "profile=demo" in small[0].words
+    assert "profile=demo" in small[0].overrides
 
 
 @pytest.mark.parametrize(

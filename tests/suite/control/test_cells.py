@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from suite.common.study import Study, StudyCell
+from suite.common.study_file import Study, StudyCell
 from suite.control import supervise
 from suite.control.cells import PlannedCell, impossible, write_study
 from suite.launch.hosts import AvailableHost

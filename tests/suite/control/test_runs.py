@@ -237,7 +237,9 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
     enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
     command = [sys.executable, "-c", enter, str(small_memory), sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]
     command += ["workload.misbehave=fill"]
-    done = subprocess.run(command, env=helpers.suite_env(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=helpers.suite_env(tmp_path, toy=True), capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert status(run_folder(tmp_path))["status"] == "oom"
     assert "killed by the kernel" in status(run_folder(tmp_path))["reason"]

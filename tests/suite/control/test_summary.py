@@ -12,7 +12,7 @@ from suite.control.interrupts import WholeLines
 from suite.control.run_status import RunStatus
 from suite.control.summary import print_summary
 from suite.control.sweep import EndedRun
-from suite.results.views import report
+from suite.results.views import report_view
 from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
 
 
@@ -32,7 +32,7 @@ NO_SPACE, UNREADABLE = OSError(28, "No space left on device"), ValueError("resul
     ],
 )
 def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, listening, made, code, said):  # noqa: F811
-    monkeypatch.setattr(report, "report", mock.Mock(side_effect=made))
+    monkeypatch.setattr(report_view, "report", mock.Mock(side_effect=made))
     monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
     job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")
     (job.folder / "run_0").mkdir(parents=True)

@@ -13,7 +13,7 @@ import pytest
 from suite.common.paths import PROJECT
 from suite.common.run_config import EnvironmentConfig
 from suite.environments import containers
-from suite.environments.answers import last_line
+from suite.environments.captured_command import last_line
 from suite.environments.containers import Container, Mount
 from suite.environments.environment import Environment, resolve
 
@@ -79,7 +79,7 @@ def container(name="docker", **changes):
 
 @pytest.mark.parametrize("name", containers.PROGRAMS)
 def test_the_words_of_each_program(name, user):
-    words = container(name).words(MOUNTS)
+    words = container(name).run_argv(MOUNTS)
     own = [f"{key}={value}" for key, value in containers.OWN_VARIABLES.items()]
     assert words == [*shlex.split(GOLDEN[name]), *own]
 
@@ -87,12 +87,12 @@ def test_the_words_of_each_program(name, user):
 @pytest.mark.parametrize("name", containers.PROGRAMS)
 def test_a_question_before_a_run_has_no_folder_no_name_no_label_and_no_gpu(name, user):
     of_runs = ("--name", "--label=suite.run", "--workdir", "--pwd", "--gpus", "--nv", "--dev", "--env=NVIDIA")
-    assert not [word for word in Container(name, "image:1").words(MOUNTS[:2]) if word.startswith(of_runs)]
+    assert not [word for word in Container(name, "image:1").run_argv(MOUNTS[:2]) if word.startswith(of_runs)]
 
 
 def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 0)
-    words = container("podman").words(MOUNTS)
+    words = container("podman").run_argv(MOUNTS)
     assert "--ulimit=memlock=-1" in words
     assert "--userns=keep-id" not in words
 
@@ -102,7 +102,7 @@ def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("OMP_NUM_THREADS", "9")
     monkeypatch.setenv("SECRET_TOKEN", "x")
-    words = container(env={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).words(MOUNTS)
+    words = container(env={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).run_argv(MOUNTS)
     told = dict(word.split("=", 1) for word in words[words.index("env") + 1 :])
     passed = {"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}
     assert told == {**containers.OWN_VARIABLES, **passed}

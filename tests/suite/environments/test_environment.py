@@ -15,7 +15,7 @@ from suite.commands import env
 from suite.common.paths import PROJECT, data_root, env_root, log_root
 from suite.common.run_config import EnvironmentConfig
 from suite.environments import locks, venvs
-from suite.environments.check import damage
+from suite.environments.check_environment import damage
 from suite.environments.environment import Environment, describe, installed_versions, libraries_of, resolve
 from tests.helpers import subcommand
 

@@ -12,7 +12,7 @@ import pytest
 from suite.common import registry
 from suite.common.paths import env_root
 from suite.environments import plugin_install
-from suite.environments.answers import Answer
+from suite.environments.captured_command import CommandResult
 from suite.environments.environment import Environment
 from tests.helpers import PROJECT, events, only, run_suite, run_suite_here, suite_here
 
@@ -52,9 +52,9 @@ def as_pip_would(monkeypatch):
         groups = re.sub(r'\[project\.entry-points\."(.*)"\]', r"[\1]", mark + points)
         (info / "entry_points.txt").write_text(groups.replace('"', ""))
         shutil.copytree(source / "lines", target / "lines")
-        return Answer(0, "", "")
+        return CommandResult(0, "", "")
 
-    monkeypatch.setattr(plugin_install, "answer", pip)
+    monkeypatch.setattr(plugin_install, "captured", pip)
 
 
 def copied(tmp_path, name, file="", text=""):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.environments import venvs
-from suite.environments.check import check_environment
+from suite.environments.check_environment import check_environment
 from suite.environments.locks import digest, framework_locks
 
 BACKEND = """
@@ -68,7 +68,7 @@ def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
 
     def create():
         said.clear()
-        venvs.create("tiny", say=said.append, project=project)
+        venvs.create("tiny", print_line=said.append, project=project)
         return [line.split()[1] for line in said]
 
     assert venvs.status("tiny", project).state == "missing"
@@ -102,7 +102,7 @@ def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
     assert create() == ["new", "installing", "ready"]
     assert not (ready.folder / "left-over").exists()
 
-    venvs.remove("tiny", say=said.append, project=project)
+    venvs.remove("tiny", print_line=said.append, project=project)
     assert not ready.folder.exists()
     with pytest.raises(ValueError, match="does not exist"):
         venvs.remove("tiny", project=project)
@@ -142,7 +142,7 @@ def test_an_outdated_environment_is_kept_where_its_python_fits(project, root, mo
     python_of_tiny(root, json.dumps({"digest": "0", "python": version, "project": str(project)}))
     kept = []
     monkeypatch.setattr(venvs, "_make", lambda current, keep, *_: kept.append((current.state, keep)))
-    venvs.create("tiny", recreate=recreate, say=lambda line: None, project=project)
+    venvs.create("tiny", recreate=recreate, print_line=lambda line: None, project=project)
     assert kept == [("outdated", (version, recreate) == ("3.11.0", False))]
 
 
@@ -161,14 +161,14 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
         made_here = {"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)}
         python_of_tiny(root, json.dumps(made_here))
 
-    def say(line):
+    def print_line(line):
         said.append(line)
         if "waiting for a different process" in line:
             waits.set()
 
     monkeypatch.setattr(venvs, "_make", make)
     with ThreadPoolExecutor(2) as both:  # the lock is a file's, whether threads or processes ask for it
-        list(both.map(lambda _: venvs.create("tiny", say=say, project=project), range(2)))
+        list(both.map(lambda _: venvs.create("tiny", print_line=print_line, project=project), range(2)))
     assert made == ["missing"]
     assert ["ready after" in said[-2], "up to date" in said[-1]] == [True, True]
 
@@ -196,11 +196,11 @@ def test_neither_creating_nor_removing_follows_links(project, root, tmp_path):
         with pytest.raises(ValueError, match="is a link"):
             venvs.remove(name, project=project)
     with pytest.raises(ValueError, match="is a link"):
-        venvs.create("tiny", say=lambda line: None, project=project)
+        venvs.create("tiny", print_line=lambda line: None, project=project)
     (root / "mine").mkdir()
     (root / "mine" / "pyvenv.cfg").touch()
     (root / "mine" / "inside").symlink_to(victim)
-    venvs.remove("mine", say=lambda line: None, project=project)
+    venvs.remove("mine", print_line=lambda line: None, project=project)
     assert not (root / "mine").exists()
     assert (victim / "pyvenv.cfg").exists()
 
@@ -212,5 +212,5 @@ def test_neither_touches_a_folder_that_is_no_environment(project, root):
         with pytest.raises(ValueError, match="is not an environment"):
             venvs.remove(name, project=project)
     with pytest.raises(ValueError, match="is not an environment"):
-        venvs.create("tiny", recreate=True, say=lambda line: None, project=project)
+        venvs.create("tiny", recreate=True, print_line=lambda line: None, project=project)
     assert all((root / name / "src" / "paper.txt").exists() for name in ("thesis", "tiny"))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from suite.common.runspec import read_run
 from suite.environments.environment import Environment, describe
 from suite.launch.base import WAITING_VARIABLES, variables_set_by_run
-from suite.launch.known import known
 from suite.launch.recorded_env import (
     HIDDEN,
     NUMERIC_VARIABLES,
@@ -21,6 +20,7 @@ from suite.launch.recorded_env import (
     recorded_prefixes,
     recorded_variables,
 )
+from suite.launch.registered_frameworks import known
 from tests.helpers import PROJECT, TOY_RUN, examples, run_suite, suite_here
 from tests.suite.two_hosts import HOSTS, make_run
 from workloads.api import DeviationCode

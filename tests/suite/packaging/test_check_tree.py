@@ -14,7 +14,7 @@ from suite.commands import check
 from suite.commands import package as package_command
 from suite.commands.check import lines
 from suite.packaging.checkers import check_package
-from suite.packaging.choose import choose_runs
+from suite.packaging.choose_runs import choose_runs
 from suite.packaging.description import FIELDS, check_description
 from suite.packaging.layout import is_tree
 from suite.packaging.tree import check_names, check_tree

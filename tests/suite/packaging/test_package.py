@@ -18,17 +18,17 @@ from suite.common.paths import PROJECT
 from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
 from suite.common.source_code import digest_below
-from suite.packaging.choose import _command_for_missing_runs, choose_runs
+from suite.packaging.choose_runs import _command_for_missing_runs, choose_runs
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
+from suite.packaging.recorded_overrides import recorded_machine
 from suite.packaging.scripts import write_scripts
-from suite.packaging.words import recorded_machine
 from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from suite.worker.identity import write_log_header
+from suite.worker.log_header import write_log_header
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
 from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run

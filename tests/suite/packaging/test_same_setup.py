@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.packaging.choose import choose_runs
+from suite.packaging.choose_runs import choose_runs
 from suite.packaging.same_setup import find_copy, find_foreign_overlap, find_other_code, find_overlap
 from suite.packaging.tree import check_tree
 from suite.packaging.write import PackageOptions, package

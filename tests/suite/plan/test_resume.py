@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from suite.common import checkpoints
-from suite.common.checkpoints import Checkpoint
+from suite.common import checkpoint_files
+from suite.common.checkpoint_files import Checkpoint
 from suite.common.labels import LabelKind
 from suite.plan.resume import find_resume
 from tests.suite.worker.test_loop import make_run
@@ -19,7 +19,7 @@ def attempt(folder, run, number, *steps, filed=None, **changes):
     replace(run, **changes).write(place / "run.json")
     (place / "status.json").write_text(json.dumps({"status": "rank_died", "reason": "", **(filed or {})}))
     for step in steps:
-        checkpoints.write(place, Checkpoint(step, {}, {}, b"", b""))
+        checkpoint_files.write(place, Checkpoint(step, {}, {}, b"", b""))
     return place
 
 
@@ -36,7 +36,7 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
     found, path = find_resume(replace(run, deviations=()), tmp_path / "run_0", lines.append)
     assert (path, found.settings.seed, found.resume_from["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
     assert (found.division, found.labels[-1].kind, len(found.deviations)) == ("open", LabelKind.RESUMED, 1)
-    assert [one.name for one in checkpoints.found(first)] == ["checkpoint_20.npz"]
+    assert [one.name for one in checkpoint_files.found(first)] == ["checkpoint_20.npz"]
     path.write_bytes(path.read_bytes()[:-50])
     found, path = find_resume(run, tmp_path / "run_0", lines.append)
     assert (path, found.settings.seed) == (first / "checkpoint_20.npz", 77)

@@ -3,9 +3,9 @@
 import pytest
 
 from suite.results.predict.fits import fit_steps
-from suite.results.published import ARTICLE, csv_rows
+from suite.results.published_results import ARTICLE, csv_rows
 from suite.results.scores import find_published
-from suite.results.views.tables import printed_speedups
+from suite.results.views.tables_view import printed_speedups
 from tests.suite.results.rows import pairs
 
 ARTICLES = ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")

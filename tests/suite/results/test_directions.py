@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.results import read
 from suite.results.directions import FALLING_METRICS, improves_as_it_falls, meets
 from suite.results.targets import OFFICIAL_TARGETS, target_text

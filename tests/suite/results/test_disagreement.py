@@ -8,7 +8,7 @@ from suite.results.disagreement import find_disagreements
 from suite.results.render.document import document
 from suite.results.scores import results
 from suite.results.table import read_runs
-from suite.results.views.report import report
+from suite.results.views.report_view import report
 from testing.fake_logs import write_run
 
 

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from suite.results.names import UNKNOWN_ROUND, accelerator_chip, accelerator_name, round_like
-from suite.results.published import SHIPPED
+from suite.results.published_results import SHIPPED
 
 PUBLISHED = {
     "A100": "NVIDIA A100",

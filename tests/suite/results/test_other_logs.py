@@ -6,7 +6,7 @@ import json
 import pytest
 
 from suite.results.logs.collect import collect
-from suite.results.published import SHIPPED, with_system_details
+from suite.results.published_results import SHIPPED, with_system_details
 from testing.fake_logs import write
 
 

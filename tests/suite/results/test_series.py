@@ -12,11 +12,11 @@ from suite.results.series import Series, all_series, speedups
 from suite.results.table import read_runs
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import overview
-from suite.results.views.report import report
 from suite.results.views.report_tables import together
+from suite.results.views.report_view import report
 from suite.results.views.results_section import results_section
-from suite.results.views.study import sections as studies
-from suite.results.views.tables import tables
+from suite.results.views.study_view import sections as studies
+from suite.results.views.tables_view import tables
 from testing.fake_logs import write_run
 from tests.helpers import examples
 from tests.suite.results.rows import make_result, sweep

@@ -13,7 +13,7 @@ import pytest
 
 from suite.results import table
 from suite.results.columns import COLUMNS, SCORE_COLUMNS, Run, kind_of
-from suite.results.identity import FIELDS
+from suite.results.experiment_key import FIELDS
 from suite.results.table import read_runs, shareable
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
@@ -99,7 +99,7 @@ def test_columns_of_mixed_values_become_text_that_a_file_holds(tmp_path):
 
 
 def test_only_a_table_needs_pandas():
-    imported = "suite.results, suite.packaging.write, suite.compliance.check"
+    imported = "suite.results, suite.packaging.write, suite.compliance.check_log"
     code = f"import sys, {imported}; assert 'pandas' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
 
@@ -121,7 +121,7 @@ from suite.results import table
 from suite.results.render.document import document
 from suite.results.scores import results_table
 from suite.results.table import read_runs
-from suite.results.views.report import report
+from suite.results.views.report_view import report
 
 place = {str(logs / "good")!r}
 runs = read_runs(place)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from suite.common import registry
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.config.compose import compose
 from suite.plan.settings import resolve_settings
 from testing.fake_logs import demo_log, write

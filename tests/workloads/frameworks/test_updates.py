@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from suite.launch.known import known
+from suite.launch.registered_frameworks import known
 from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.devices import FRAMEWORKS, on_devices

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling, ParameterRule
 from workloads.common.images.workload import GREY

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from suite.compliance import generated_rules
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.worker.heartbeat import read_heartbeat
 from tests.helpers import (
     PROJECT,

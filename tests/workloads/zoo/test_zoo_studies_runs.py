@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from suite.common.study import load_study, study_names
+from suite.common.study_file import load_study, study_names
 from tests.helpers import only, run_suite, suite_here
 
 FIRST = ("batch_size", "fixed_samples", "passes")

@@ -10,7 +10,7 @@ from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd
 from suite.results.logs import quality, values
 from suite.results.logs.events import Event, Problem, ProblemCode, Remarks, whole_number
 from suite.results.logs.foreign import attempts, qualities
-from suite.results.logs.foreign.epochs import epochs_at, epochs_at_stop
+from suite.results.logs.foreign.infer_epochs import epochs_at, epochs_at_stop
 from suite.results.logs.foreign.run_clock import find_clock
 from suite.results.logs.limits import first_odd_value, odd_value
 from suite.results.logs.record import RunRecord, RunSettings, Throughput

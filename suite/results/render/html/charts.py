@@ -12,12 +12,12 @@ from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from suite.common.labels import LabelKind, label_of_text
-from suite.launch.known import known
+from suite.launch.registered_frameworks import known
 from suite.results.columns import BUSY, Columns, Result
 from suite.results.combine import grouped
-from suite.results.identity import label
+from suite.results.experiment_key import label
 from suite.results.names import short_title, workload_name
-from suite.results.published import ARTICLE
+from suite.results.published_results import ARTICLE
 from suite.results.ratios import place
 from suite.results.scores import merged_labels
 from suite.results.series import all_series

@@ -9,13 +9,13 @@ from suite.results.columns import Result, Run
 from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
-from suite.results.render.html import charts, scaling
-from suite.results.render.html.blocks import Block, make_part, section_blocks, speedup_block, with_content
-from suite.results.render.html.curves import table_charts
+from suite.results.render.html import charts, scaling_charts
+from suite.results.render.html.curve_charts import table_charts
+from suite.results.render.html.page_blocks import Block, make_part, section_blocks, speedup_block, with_content
 from suite.results.render.html.page_rows import PageRows
 from suite.results.render.html.study_charts import all_reduce_charts, study_charts
-from suite.results.views import study
-from suite.results.views.scaling import scaling_view
+from suite.results.views import study_view
+from suite.results.views.scaling_view import scaling_view
 from suite.results.views.section import Section
 
 MAX_DRAWN_TABLES = 20
@@ -38,13 +38,13 @@ def report_figure_blocks(
     drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
     quality = [chart for of_table in drawn for chart in of_table.quality]
     rates = [chart for of_table in drawn for chart in of_table.rates]
-    costs = [] if prices is None else scaling.cost_charts(results, prices, looks)
+    costs = [] if prices is None else scaling_charts.cost_charts(results, prices, looks)
     about_quality = ("A dashed horizontal line is the target quality.",)
     about_rates = ("Throughput counts the time of training steps only. Setup and evaluation are left out.",)
     return with_content(
         [
             _time_block(results, published, looks),
-            replace(speedup_block(rows, results, tables), figures=scaling.speedup_charts(results, looks)),
+            replace(speedup_block(rows, results, tables), figures=scaling_charts.speedup_charts(results, looks)),
             Block("Quality during training", "quality", _with_band_sentence(about_quality, quality), figures=quality),
             Block("Cost of a result", "cost", ("Lower is cheaper.",), figures=costs),
             Block("Throughput and machine load", "throughput", _with_band_sentence(about_rates, rates), figures=rates),
@@ -54,8 +54,8 @@ def report_figure_blocks(
 
 def _time_block(results: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
     """Return the figures of times to target over devices, and of the parts of these times."""
-    times = scaling.scaling_charts(results, published, looks)
-    parts = scaling.parts_charts(results, looks)
+    times = scaling_charts.scaling_charts(results, published, looks)
+    parts = scaling_charts.parts_charts(results, looks)
     sentences = []
     if times:
         sentences.append("Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time.")
@@ -96,7 +96,7 @@ def prediction_blocks(
     found = predictions(trained, PredictionRequest(tuple(predicted), prices=prices, links=links))
     blocks = []
     for section, prediction in zip(scaling_view(found).sections, found, strict=True):
-        figures = scaling.prediction_charts(prediction)
+        figures = scaling_charts.prediction_charts(prediction)
         title, numbers = f"Prediction: {section.title}", rows.numbers(prediction.results)
         blocks.append(Block(title, "prediction", parts=[make_part(rows, section)], figures=figures, numbers=numbers))
     return blocks
@@ -106,5 +106,5 @@ def report_section_blocks(
     rows: PageRows, sections: Sequence[Section], runs: Sequence[Run], results: list[Result], looks: charts.Looks
 ) -> list[Block]:
     """Return the sections of a report as blocks, with the figures of studies and of all-reduce measurements."""
-    charts_of_studies = [study_charts(found, looks) for found in study.studies(runs)]
+    charts_of_studies = [study_charts(found, looks) for found in study_view.studies(runs)]
     return section_blocks(rows, sections, charts_of_studies, all_reduce_charts(results))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suite.results.columns import OURS, Result, Run
 from suite.results.ratios import MINIMUM_RUNS
-from suite.results.render.html.blocks import Block, Part
+from suite.results.render.html.page_blocks import Block, Part
 from suite.results.render.html.page_rows import PageRows
 from suite.results.scores import figure
 from suite.results.text import clean

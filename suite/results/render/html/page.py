@@ -27,7 +27,7 @@ from suite.results.render.html.published_block import published_block, published
 from suite.results.render.html.run_counts import run_counts_text
 from suite.results.render.html.run_list import MAX_RUNS, run_views
 from suite.results.scores import results_of
-from suite.results.views import report, report_tables
+from suite.results.views import report_tables, report_view
 from suite.results.views.headlines import headlines
 from suite.results.views.section import SectionKind
 
@@ -84,7 +84,7 @@ def _report_context(
 
     Order of the page: overview and studies, figures, tables of results, problems. A single table precedes the figures.
     """
-    view = report.report(runs, prices, next_steps=False)
+    view = report_view.report(runs, prices, next_steps=False)
     trained = [result for result in results if not result.all_reduces]
     workloads = {result.workload for result in trained}
     related = [result for result in published if result.workload in workloads]

@@ -20,7 +20,7 @@ from suite.results.curves import curves_of
 from suite.results.data_table import DataTable
 from suite.results.render.document import document
 from suite.results.render.html import charts, vega
-from suite.results.render.html.blocks import Block
+from suite.results.render.html.page_blocks import Block
 from suite.results.render.html.page_rows import PageRows
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED, View

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.labels import LabelKind, label_of_text
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import BUSY, Columns, Result, Run
 from suite.results.combine import grouped
-from suite.results.identity import facts, label, value_text
+from suite.results.experiment_key import facts, label, value_text
 from suite.results.names import accelerator_name, framework_name, short_title
 from suite.results.render.html.run_list import parts_lines, relative_link, subject_text
 from suite.results.scores import labels

@@ -8,11 +8,11 @@ from typing import Any
 
 from suite.results.columns import Columns, Result
 from suite.results.data_table import DataTable
-from suite.results.identity import label
+from suite.results.experiment_key import label
 from suite.results.names import short_title
 from suite.results.price import Prices
 from suite.results.render.html import charts
-from suite.results.render.html.blocks import Block, make_part, section_blocks
+from suite.results.render.html.page_blocks import Block, make_part, section_blocks
 from suite.results.render.html.page_rows import PageRows
 from suite.results.scores import figure, labels
 from suite.results.settings_difference import settings_difference

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.results.columns import Columns, Result
-from suite.results.render.html import scaling
-from suite.results.render.html.blocks import Block, section_blocks, speedup_block, with_content
+from suite.results.render.html import scaling_charts
+from suite.results.render.html.page_blocks import Block, section_blocks, speedup_block, with_content
 from suite.results.render.html.page_file import download_links, refuse_unwritable, write_page
 from suite.results.render.html.page_rows import PageRows
 from suite.results.render.html.run_counts import count_text
@@ -59,7 +59,7 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
             "Rounds differ in targets and rules, so compare results of the same round only.",
             "Click a name above a figure to hide its points.",
         ),
-        figures=scaling.workload_charts(results, ours),
+        figures=scaling_charts.workload_charts(results, ours),
     )
     tables = report_tables.together(drawn)
     own_sections = [

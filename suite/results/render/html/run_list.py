@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.labels import LabelKind
-from suite.launch.known import title_of
+from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Columns, Run
-from suite.results.identity import label
+from suite.results.experiment_key import label
 from suite.results.logs.quality import quality_text
 from suite.results.logs.record import FACTS
 from suite.results.logs.recorded_telemetry import json_object

@@ -9,16 +9,15 @@ from typing import Any
 
 from suite.results.columns import Result
 from suite.results.combine import grouped
-from suite.results.identity import label
+from suite.results.experiment_key import label
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
-from suite.results.render.html.curves import quality
+from suite.results.render.html.curve_charts import quality
 from suite.results.render.text_table import cell_text
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean, devices_text
-from suite.results.views.all_reduce import row_names
-from suite.results.views.study import StudyResult
+from suite.results.views.all_reduce_view import row_names
 from suite.results.views.study_columns import (
     STUDY_COLUMNS,
     StudyContext,
@@ -27,6 +26,7 @@ from suite.results.views.study_columns import (
     column_names,
     column_value,
 )
+from suite.results.views.study_view import StudyResult
 
 _MAX_BARS = 40
 _MAX_MISSING = 12

@@ -29,11 +29,11 @@ class FakeLink:
         self.facts |= {"hardware": {"gpus": [], "cpu_model": "x"}, **(facts or {})}
         self.asked = []
 
-    def ask(self, do, **order):
+    def send_request(self, do, **order):
         self.asked.append((do, order))
         return do, order
 
-    def answer(self, number, seconds):
+    def get_response(self, number, seconds):
         do, order = number
         self.waited = seconds
         answer = self.answers[do]
@@ -43,7 +43,7 @@ class FakeLink:
         return answer
 
     def call(self, do, **order):
-        return self.answer(self.ask(do, **order), 1)
+        return self.get_response(self.send_request(do, **order), 1)
 
     def failure(self):
         return None
@@ -147,7 +147,7 @@ def file_of(content):
     ],
 )  # fmt: skip
 def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
-    links = [FakeLink("a", {}, {"ask": asked()}), FakeLink("b", {}, {"ask": answer})]
+    links = [FakeLink("a", {}, {"run_command": asked()}), FakeLink("b", {}, {"ask": answer})]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
         host_checks.check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
@@ -183,7 +183,7 @@ def job_with(command):
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
-    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked(output=json.dumps([True, ""]))})
+    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"run_command": asked(output=json.dumps([True, ""]))})
     assert Agents([link], LAUNCH).clear(job_with("sleep")) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
@@ -192,4 +192,4 @@ def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
 def test_caches_that_cannot_be_cleared_as_asked_end_the_sweep_as_on_one_machine():
     answer = asked(code=1, output="", errors="noise\nsystem.cache_clear_command: no such file\n")
     with pytest.raises(ValueError, match=r"^machine a: system\.cache_clear_command: no such file$"):
-        Agents([FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": answer})], LAUNCH).clear(job_with("none"))
+        Agents([FakeLink("a", {"eth0": "10.0.0.1"}, {"run_command": answer})], LAUNCH).clear(job_with("none"))

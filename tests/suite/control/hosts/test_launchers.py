@@ -10,8 +10,8 @@ import pytest
 
 from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
-from suite.control.hosts.choose import agents_of, external_process_of, submits
 from suite.control.hosts.external import external_process, rank_here, refuse_ranks
+from suite.control.hosts.open_hosts import agents_of, external_process_of, submits
 from suite.control.hosts.submit import script, submit
 from suite.launch.children import TOKEN
 from tests.helpers import TOY_RUN, composed, one_line, run_suite_here

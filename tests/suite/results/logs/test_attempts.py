@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.results import read
 from testing.fake_logs import START_MS, demo_log, line, write
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from suite.common.run_end import EndCode, EndStatus
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.results import read
 from suite.results.logs.events import ProblemCode
 from suite.results.logs.foreign import interpret as foreign

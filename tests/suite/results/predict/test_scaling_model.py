@@ -9,7 +9,7 @@ import pytest
 
 from suite.results.predict import scaling_model
 from suite.results.predict.scaling_model import Observation, ScalingModel
-from suite.results.published import SHIPPED
+from suite.results.published_results import SHIPPED
 
 
 def made(rate, b_half, exponent, rows):

@@ -5,7 +5,7 @@ import pytest
 from suite.results.predict.fits import StepFit
 from suite.results.predict.step import BACKWARD_SHARE, fit_step, step_time
 from suite.results.predict.systems import Interconnect, System, Traffic, find_system, systems
-from suite.results.published import csv_rows
+from suite.results.published_results import csv_rows
 from tests.helpers import one_line
 from tests.suite.results.test_articles import KERAS, printed
 from workloads.api import GradientAllReduceInfo

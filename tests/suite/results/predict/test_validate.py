@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from suite.results.identity import key
+from suite.results.experiment_key import key
 from suite.results.predict import scaling_model
 from suite.results.predict.validate import PROTOCOLS, errors, held_out, select, validate
 from suite.results.scores import find_published, published_results

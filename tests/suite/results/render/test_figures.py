@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from suite.results.combine import grouped
 from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.price import Prices
-from suite.results.render.html import charts, scaling, vega
+from suite.results.render.html import charts, scaling_charts, vega
 from suite.results.render.html.charts import Chart, Point, Style
-from suite.results.render.html.curves import table_charts
-from suite.results.render.html.scaling import prediction_charts
+from suite.results.render.html.curve_charts import table_charts
+from suite.results.render.html.scaling_charts import prediction_charts
 from suite.results.render.html.study_charts import study_charts
 from suite.results.scores import find_published, published_results, results
 from suite.results.views.report_tables import together
-from suite.results.views.study import StudyResult
 from suite.results.views.study_columns import StudyLine
+from suite.results.views.study_view import StudyResult
 from testing.fake_logs import demo_log, write, write_run
 from tests.suite.results.rows import make_result
 
@@ -71,8 +71,8 @@ def charts_of(root):
     return [*made.quality, *made.rates]
 
 
-def scaling_charts(ours, published=()):
-    return scaling.scaling_charts(ours, published, charts.looks(ours, published))
+def charts_of_scaling(ours, published=()):
+    return scaling_charts.scaling_charts(ours, published, charts.looks(ours, published))
 
 
 def places(path):
@@ -172,7 +172,7 @@ def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each
     assert [found[row.key].of_result.label for row in results] == [
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
-    (over,) = scaling_charts(results)
+    (over,) = charts_of_scaling(results)
     assert [one.label for one in series_of(over)] == ["bs 256–512", "bs 1,024–2,048"]
     alone = charts.looks(results[:2])  # which devices say
     assert {look.of_curve.label for look in alone.values()} == {"pytorch"}
@@ -184,7 +184,7 @@ def test_curves_over_devices_are_named_by_their_targets():
         for target, times in ((0.635, (8.0, 4.0)), (0.5, (4.0, 3.0)))
         for devices, seconds in zip((1, 2), times, strict=True)
     ]
-    (found,) = scaling_charts(results)
+    (found,) = charts_of_scaling(results)
     assert [one.label for one in series_of(found)] == ["target 0.635", "target 0.5"]
 
 
@@ -207,7 +207,7 @@ REFERENCE = {"profile": "reference", "labels": ()}
 
 def test_time_over_devices():
     times = ((1, 8.0), (2, 4.0), (4, 2.5))
-    (found,) = scaling_charts([make_result(devices, ((time, 1.0),)) for devices, time in times])
+    (found,) = charts_of_scaling([make_result(devices, ((time, 1.0),)) for devices, time in times])
     assert found.y_label.startswith("seconds")
     assert places(series_of(found)[0].paths[0]) == ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5))
     assert series_of(found)[0].label == "pytorch"
@@ -216,8 +216,8 @@ def test_time_over_devices():
 def test_published_results_stand_beside_reference_runs_on_gpus_alone():
     article = find_published("dgx1-article")
     for profile, labels in (("demo", ("demo",)), ("reference", ("cpu",)), ("synthetic", ("synthetic",))):
-        assert scaling_charts([make_result(2, profile=profile, labels=labels)], article) == []
-    (found,) = scaling_charts([make_result(2, **REFERENCE)], article)
+        assert charts_of_scaling([make_result(2, profile=profile, labels=labels)], article) == []
+    (found,) = charts_of_scaling([make_result(2, **REFERENCE)], article)
     assert [(one.published, len(one.paths[0])) for one in series_of(found)] == [(False, 1), (True, 3)]
     assert [one.label for one in series_of(found)] == ["pytorch", "DGX-1 article"]
 
@@ -228,7 +228,7 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
         make_result(devices, profile=profile, labels=labels, workload=workload)
         for profile, labels in kinds for workload in ("ssd", "ncf") for devices in (1, 2)
     ]  # fmt: skip
-    found = scaling_charts(results)
+    found = charts_of_scaling(results)
     in_order = [(), ("cpu",), ("demo",), ("demo", "cpu")]
     assert [one.labels for one in found] == [labels for labels in in_order for _ in "ab"]
     assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
@@ -237,7 +237,7 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
 def test_speedups_are_the_product_of_their_parts():
     """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
     article = find_published("dgx1-article")
-    found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(article, charts.looks(article))}
+    found = {one.title.partition(":")[0]: one for one in scaling_charts.speedup_charts(article, charts.looks(article))}
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
         values = [[path[0].x for path in one.paths] for one in series_of(found[name])]
@@ -252,7 +252,7 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5, setup_seconds=0.5)
     rows = results(tmp_path)
-    (found,) = scaling.parts_charts(rows, charts.looks(rows))
+    (found,) = scaling_charts.parts_charts(rows, charts.looks(rows))
     parts = [one.paths[0][0].x for one in series_of(found)]
     assert parts == pytest.approx([0.5, 3.0, 1.5, 0.75, 0.75])
     assert math.fsum(parts) == pytest.approx(rows[0].run_seconds)
@@ -262,13 +262,13 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
-    (found,) = scaling.cost_charts(results, Prices(2.0), charts.looks(results))
+    (found,) = scaling_charts.cost_charts(results, Prices(2.0), charts.looks(results))
     assert places(series_of(found)[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
 def test_own_reference_results_lie_over_published_ones_and_no_others():
     ours = [make_result(8, **REFERENCE), make_result(4, profile="demo", labels=("demo",))]
-    found = scaling.workload_charts(find_published("v0.5"), ours)
+    found = scaling_charts.workload_charts(find_published("v0.5"), ours)
     (ncf,) = [one for one in found if one.title == "NCF"]
     assert [
         [point.x for path in one.paths for point in path] for one in series_of(ncf) if one.label == "this suite"
@@ -600,7 +600,7 @@ def test_texts_of_a_figure_do_not_overlap():
         points = tuple(Point(float(epoch), quality) for epoch, quality in enumerate((0.2, 0.5, 0.77)))
         assert overlaps(chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))) == []
     article = find_published("dgx1-article")
-    for one in (*scaling_charts(article), *scaling.speedup_charts(article, charts.looks(article))):
+    for one in (*charts_of_scaling(article), *scaling_charts.speedup_charts(article, charts.looks(article))):
         assert overlaps(one) == []
 
 
@@ -682,7 +682,7 @@ def test_legends_of_files_have_the_dashes_of_their_lines():
 
 def test_an_accelerator_has_one_color_and_shape_in_all_figures():
     """Of all rounds, which have more kinds than there are colors and shapes in three."""
-    found = scaling.workload_charts(published_results())
+    found = scaling_charts.workload_charts(published_results())
     looks = {(one["name"], one["color"], one["shape"]) for each in found for one in vega.look(each)}
     assert len({name for name, *_ in looks}) == len(looks) == len({look[1:] for look in looks}) > 18
     assert "other accelerators" not in {name for name, *_ in looks}

@@ -19,8 +19,8 @@ import pytest
 from suite.cli import main
 from suite.results import table
 from suite.results.price import parse_prices
-from suite.results.published import FOLDER_VARIABLE
-from suite.results.render.html import blocks, figure_blocks, page_file
+from suite.results.published_results import FOLDER_VARIABLE
+from suite.results.render.html import figure_blocks, page_blocks, page_file
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
@@ -211,7 +211,7 @@ def test_next_steps_are_commands_for_these_logs(tmp_path, monkeypatch):
 
 def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
     """By the rows of `suite tables`, no more than have room."""
-    monkeypatch.setattr(blocks, "MAX_PAIRS", 2)
+    monkeypatch.setattr(page_blocks, "MAX_PAIRS", 2)
     sweep(tmp_path / "logs", runs=3)
     body = page(tmp_path / "logs", tmp_path).source.split("<h2>Factors of the speedup</h2>")[1]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]]

@@ -9,17 +9,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from suite.results import curves
-from suite.results import published as files
+from suite.results import published_results as files
 from suite.results.scores import results as scored
 from suite.results.scores import results_of
 from suite.results.table import read_runs
-from suite.results.views.advise import advise
+from suite.results.views.advise_view import advise
 from suite.results.views.baseline import baseline_section
-from suite.results.views.compare import compare
 from suite.results.views.compare_sides import logs_side, published_side
-from suite.results.views.published import published_list
-from suite.results.views.report import report
-from suite.results.views.tables import tables
+from suite.results.views.compare_view import compare
+from suite.results.views.published_view import published_list
+from suite.results.views.report_view import report
+from suite.results.views.tables_view import tables
 from testing.fake_logs import foreign, write, write_run
 from tests.helpers import examples
 from tests.suite.results.rows import lines

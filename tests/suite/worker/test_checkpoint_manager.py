@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from suite.common import checkpoints
+from suite.common import checkpoint_files
 from suite.common.labels import Label, LabelKind
 from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
-from suite.worker.checkpoints import CheckpointManager, load_resumed_log
+from suite.worker.checkpoint_manager import CheckpointManager, load_resumed_log
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
@@ -100,19 +100,19 @@ def seconds_at_block_ends(folder):
 @pytest.mark.parametrize("kind", [toy.Toy, EveryThirdEpochAndAHalf])
 def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch, kind, when, first):
     """By the clock, which goes 25 s at a look, checkpoints lie inside epochs and blocks too."""
-    monkeypatch.setattr("suite.worker.checkpoints.monotonic", itertools.count(0, 25).__next__)
+    monkeypatch.setattr("suite.worker.checkpoint_manager.monotonic", itertools.count(0, 25).__next__)
     left_out = (
         ["loss"] if when.endswith("min") else []
     )  # the toy logs the loss of the last step, not of the segment mean
     whole = attempt(tmp_path / "whole", kind, when=when)
     for step in range(0, STEPS - 9, 13):
         folder = attempt(tmp_path / f"{step}", kind, killed_at=step, when=when)
-        kept = checkpoints.found(folder)
+        kept = checkpoint_files.found(folder)
         assert bool(kept) == (step >= first)
-        assert len(kept) <= checkpoints.KEPT
+        assert len(kept) <= checkpoint_files.KEPT
         if kept:
             again = attempt(tmp_path / f"{step}-again", kind, killed_at=step + 9, earlier=kept[0], when=when)
-            last = attempt(tmp_path / f"{step}-last", kind, earlier=checkpoints.found(again)[0], when=when)
+            last = attempt(tmp_path / f"{step}-last", kind, earlier=checkpoint_files.found(again)[0], when=when)
             assert said(last, *left_out) == said(whole, *left_out)
             assert figures(last, *left_out) == figures(whole, *left_out)
             assert elapsed_seconds(last) == pytest.approx(seconds_at_block_ends(last), abs=0.5)
@@ -123,7 +123,7 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
 def test_the_log_of_a_run_that_went_on(tmp_path):
     """One `run_start`; the interruption counts in the time to target; the labels are those of what the run has become."""
     first = attempt(tmp_path / "first", killed_at=40)
-    (kept, _) = checkpoints.found(first)
+    (kept, _) = checkpoint_files.found(first)
     last = attempt(tmp_path / "last", earlier=kept)
     log = last / "result_0.txt"
     found = events(log)
@@ -144,14 +144,14 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
 
 
 def test_one_that_cannot_be_written_ends_nothing(tmp_path, monkeypatch):
-    write = checkpoints.write_arrays
+    write = checkpoint_files.write_arrays
 
     def full(path, arrays):
-        if path.name == checkpoints.WEIGHTS:
+        if path.name == checkpoint_files.WEIGHTS:
             return write(path, arrays)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "write_arrays", full)
+    monkeypatch.setattr(checkpoint_files, "write_arrays", full)
     values = [
         value for key, value, _ in events(attempt(tmp_path / "run") / "result_0.txt") if key == "suite_checkpoint"
     ]
@@ -178,7 +178,7 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
             return heard[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("suite.worker.checkpoints.monotonic", lambda: clock[0])
+        patch.setattr("suite.worker.checkpoint_manager.monotonic", lambda: clock[0])
         run = replace(make_run(tmp_path), checkpoint="every:1min")
         processes = []
         for kind in (First, Second):

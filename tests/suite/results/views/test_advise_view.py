@@ -15,7 +15,7 @@ from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import find_published, measured
-from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
+from suite.results.views.advise_view import ASSUMPTION, advise, parse_deadline
 from suite.results.views.section import NOT_VERIFIED
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT, examples, suite_here

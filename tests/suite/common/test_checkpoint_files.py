@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.common import checkpoints
-from suite.common.checkpoints import Checkpoint
+from suite.common import checkpoint_files
+from suite.common.checkpoint_files import Checkpoint
 from tests.helpers import examples
 
 STATE = {"layer.weight": np.arange(600, dtype=np.float32).reshape(20, 30), "step": np.ones(1, np.float32)}
@@ -16,18 +16,18 @@ STATE = {"layer.weight": np.arange(600, dtype=np.float32).reshape(20, 30), "step
 
 def written(folder, step=7):
     folder.mkdir(exist_ok=True)
-    checkpoints.write(folder, Checkpoint(step, STATE, {"loss": float("nan"), "scores": {"a": 0.1}}, b"log\n", b""))
+    checkpoint_files.write(folder, Checkpoint(step, STATE, {"loss": float("nan"), "scores": {"a": 0.1}}, b"log\n", b""))
     return folder / f"checkpoint_{step}.npz"
 
 
 def test_what_is_written_is_read(tmp_path):
     path = written(tmp_path)
-    found = checkpoints.read(path)
+    found = checkpoint_files.read(path)
     assert (found.step, found.log, found.metrics, found.loop["scores"]) == (7, b"log\n", b"", {"a": 0.1})
     assert {name: array.tolist() for name, array in found.state.items()} == {
         name: array.tolist() for name, array in STATE.items()
     }
-    assert checkpoints.damage(path) == ""
+    assert checkpoint_files.damage(path) == ""
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -35,8 +35,8 @@ def test_the_last_two_are_kept_and_found_the_newest_first(tmp_path):
     for step in (9, 10, 100, 99):
         written(tmp_path, step)
     (tmp_path / "checkpoint_x.npz").touch()
-    assert [path.name for path in checkpoints.found(tmp_path)] == ["checkpoint_100.npz", "checkpoint_99.npz"]
-    assert checkpoints.found(tmp_path / "none") == []
+    assert [path.name for path in checkpoint_files.found(tmp_path)] == ["checkpoint_100.npz", "checkpoint_99.npz"]
+    assert checkpoint_files.found(tmp_path / "none") == []
 
 
 @examples(60)
@@ -51,8 +51,8 @@ def test_damage_is_told(tmp_path_factory, cut, where):
     else:
         data[where] ^= 0x55
     path.write_bytes(data)
-    if not checkpoints.damage(path):
-        found = checkpoints.read(path)  # a byte that nothing depends on: a date, a comment's length of zero
+    if not checkpoint_files.damage(path):
+        found = checkpoint_files.read(path)  # a byte that nothing depends on: a date, a comment's length of zero
         assert all(np.array_equal(found.state[name], STATE[name]) for name in STATE)
         assert (found.log, found.metrics) == (b"log\n", b"")
 
@@ -60,7 +60,7 @@ def test_damage_is_told(tmp_path_factory, cut, where):
 @pytest.mark.parametrize("save", [np.savez_compressed, np.savez])
 def test_another_archive_is_none(tmp_path, save):
     save(tmp_path / "checkpoint_1.npz", a=np.zeros(3))
-    assert checkpoints.damage(tmp_path / "checkpoint_1.npz")
+    assert checkpoint_files.damage(tmp_path / "checkpoint_1.npz")
 
 
 def test_a_disk_without_room_leaves_no_part(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from suite.common.labels import LabelKind
 from suite.results.columns import Result, with_time
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
-from suite.results.published import ARTICLE, csv_rows
+from suite.results.published_results import ARTICLE, csv_rows
 from suite.results.ratios import ratio
 from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.series import Series, families, series_of_family

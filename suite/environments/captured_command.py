@@ -11,7 +11,7 @@ from typing import NamedTuple
 from suite.launch.worker_env import inherited_variables
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     """The exit code and the output of a program."""
 
     code: int | None
@@ -25,12 +25,12 @@ class Answer(NamedTuple):
         return last_line(self.errors) or f"exit code {self.code}"
 
 
-def answer(
+def captured(
     command: Sequence[str],
     seconds: float | None = None,
     without: Sequence[str] = (),
     also: Mapping[str, str] | None = None,
-) -> Answer:
+) -> CommandResult:
     """Run a command without input and return its exit code and output.
 
     Args:
@@ -47,11 +47,11 @@ def answer(
             command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        return Answer(None, "", f"no answer within {seconds:g} s")
+        return CommandResult(None, "", f"no answer within {seconds:g} s")
     except OSError as error:
-        return Answer(None, "", f"{command[0]}: {error.strerror}")
+        return CommandResult(None, "", f"{command[0]}: {error.strerror}")
     streams = (completed.stdout, completed.stderr)
-    return Answer(completed.returncode, *(stream.decode(errors="replace").strip() for stream in streams))
+    return CommandResult(completed.returncode, *(stream.decode(errors="replace").strip() for stream in streams))
 
 
 def last_line(text: str) -> str:

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from suite.results import published as files
+from suite.results import published_results as files
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import published_results, results
-from suite.results.views.published import published_list
+from suite.results.views.published_view import published_list
 from tests.helpers import PROJECT, one_line, suite_here
 from tests.suite.results.rows import lines
 

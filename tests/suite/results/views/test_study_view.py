@@ -8,7 +8,7 @@ from suite.results.predict.fits import fit_steps
 from suite.results.price import parse_prices
 from suite.results.render.document import section_markdown
 from suite.results.table import read_runs
-from suite.results.views.study import SMALL, fits, sections, studies, study_section
+from suite.results.views.study_view import SMALL, fits, sections, studies, study_section
 from testing.fake_logs import demo_log, line, write, write_run
 from tests.suite.results.rows import lines
 

@@ -14,7 +14,7 @@ from suite.results.price import Prices
 from suite.results.scores import results_of
 from suite.results.series import speedups
 from suite.results.text import clean
-from suite.results.views.all_reduce import all_reduce_sections
+from suite.results.views.all_reduce_view import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.overview import overview
 from suite.results.views.repeat import resuming_commands
@@ -22,7 +22,7 @@ from suite.results.views.report_tables import titles, together
 from suite.results.views.result_sentences import relative_path_text
 from suite.results.views.results_section import results_section
 from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
-from suite.results.views.study import sections as studies
+from suite.results.views.study_view import sections as studies
 
 FAILED = "Failed runs"
 

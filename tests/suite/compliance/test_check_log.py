@@ -9,7 +9,7 @@ import pytest
 
 from suite.commands import check
 from suite.compliance import generated_rules
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.compliance.complaints import MISSING, condition_text
 from suite.compliance.find_rules import find_rules
 from suite.compliance.rulesets import installed

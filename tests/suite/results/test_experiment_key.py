@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results import identity
-from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, key, same
+from suite.results import experiment_key
+from suite.results.experiment_key import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, key, same
 from suite.results.scores import results_of
 from suite.results.settings_difference import settings_difference
 from tests.helpers import examples
@@ -28,13 +28,13 @@ asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "w
 def test_same_differences_key_and_labels_agree(one, other, aside):
     alike = same(one, other, *aside)
     assert alike == (key(one, *aside) == key(other, *aside)) == same(other, one, *aside)
-    found = identity.differences(one, other, *aside)
+    found = experiment_key.differences(one, other, *aside)
     difference = settings_difference((one, other), *aside)
     assert alike == (not found) == (not difference.columns)
     assert set(found) <= set(difference.columns)
     first, second = difference.labels()
     assert alike == (first == second) == (first == "" == second)
-    assert alike or all(identity.label(name) in first for name in found)
+    assert alike or all(experiment_key.label(name) in first for name in found)
 
 
 @pytest.mark.parametrize(("round", "alike"), [("v4.0", True), ("not known", False)])
@@ -46,8 +46,10 @@ def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
 
 def test_values_as_text_are_no_python_literals():
     (run,) = make_runs(targets={"hr_at_10": 0.5})
-    assert [identity.value_text("devices", value) for value in (None, 8192, "")] == ["none", "8,192", "none"]
-    assert "{" not in "".join(identity.value_text(name, getattr(run, name), run) for name in identity.FIELDS)
+    assert [experiment_key.value_text("devices", value) for value in (None, 8192, "")] == ["none", "8,192", "none"]
+    assert "{" not in "".join(
+        experiment_key.value_text(name, getattr(run, name), run) for name in experiment_key.FIELDS
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_values_as_text_are_no_python_literals():
 )  # fmt: skip
 def test_what_makes_a_ratio_meaningless(changed, refused, reason):
     one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
-    found = [*identity.refusals(one, other)]
+    found = [*experiment_key.refusals(one, other)]
     assert {quantity for refusal in found for quantity in refusal.quantities} == refused
     assert next((refusal.text for refusal in found), "").startswith(reason)
     assert bool(found) == bool(reason)

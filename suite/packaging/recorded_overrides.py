@@ -29,24 +29,24 @@ def recorded_machine(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
+def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
     """Key to `key=value` of everything known that a command for all runs of a result sets, defaults or not; none is quoted.
 
     `recorded`: what `recorded_machine` read beside the log.
     """
-    words: dict[str, Any] = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
+    values: dict[str, Any] = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
     defaults = {item.metadata["cli_key"]: item.default for item in fields(LoggedSettings)}
-    words = {key: value for key, value in words.items() if key and value != defaults[key]} | {"runs": "official"}
-    words |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
-    words["oversubscribe"] = recorded["oversubscribe"] or None
-    words["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
-    words |= _targets(settings.targets)
+    values = {key: value for key, value in values.items() if key and value != defaults[key]} | {"runs": "official"}
+    values |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
+    values["oversubscribe"] = recorded["oversubscribe"] or None
+    values["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
+    values |= _targets(settings.targets)
     sources, values, options = (recorded[name] for name in _OF_SETTINGS)
     by_user = [name for name, source in sources.items() if source == "user" and name in values]
-    words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
+    values |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
     keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
-    words = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
-    return {key: clean(f"{key}={_typed(value)}", 1100) for key, value in words.items() if _typed(value)}
+    values = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | values
+    return {key: clean(f"{key}={_to_text(value)}", 1100) for key, value in values.items() if _to_text(value)}
 
 
 def _targets(targets: Mapping[str, float]) -> dict[str, float]:
@@ -62,7 +62,7 @@ def _option_keys(workload: str) -> dict[str, str]:
         return {}
 
 
-def _typed(value: Json) -> str:
+def _to_text(value: Json) -> str:
     """A value as it is typed after `key=`; empty: none, or nothing that can be typed."""
     if isinstance(value, bool):
         return str(value).lower()

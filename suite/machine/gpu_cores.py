@@ -14,7 +14,7 @@ from suite.machine.sysfiles import text
 from suite.machine.visible import VARIABLE
 
 
-def near(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
+def cores_near_gpus(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
     """Return the cores near GPUs that this process may use.
 
     The driver has a folder for each GPU. The name of the folder is the GPU's PCI address, and

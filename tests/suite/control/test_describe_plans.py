@@ -7,7 +7,7 @@ import re
 import pytest
 
 from suite.common import registry
-from suite.control import dry_run
+from suite.control import describe_plans
 from tests.helpers import TOY_RUN, only, run_suite_here, suite_here, written
 from tests.workloads.resnet50 import synthetic_images
 from workloads.ncf import workload as ncf
@@ -143,7 +143,7 @@ def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, m
 
 @pytest.mark.parametrize(("size_bytes", "text"), [(1, "0.1 MiB"), (3 << 20, "3.0 MiB"), (5 << 29, "2.5 GiB")])
 def test_no_size_is_zero(size_bytes, text):
-    assert dry_run._size(size_bytes) == text
+    assert describe_plans._size(size_bytes) == text
 
 
 SMALL = {"transformer": 512, "ncf": 4096, "allreduce": 1 << 20}

@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.common import conf, registry
 from suite.common.run_config import RunConfig, known_fields, subgroup
-from suite.common.study import SIZES, study_names
+from suite.common.study_file import SIZES, study_names
 from workloads.api import OPTION_GROUPS, kind_of, option_keys, rounds
 
 GROUPS = ("workload", "framework", "profile", "environment", "system")

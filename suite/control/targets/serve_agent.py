@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from suite.control.command import Command
 from suite.control.hosts.external import ExternalProcess
-from suite.control.targets.base import Target
+from suite.control.targets.target import Target
 from suite.plan.job import Plan
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from suite.config.compose import compose
 from suite.control.command import job_name
-from suite.packaging.choose import choose_runs
+from suite.packaging.choose_runs import choose_runs
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
 from tests.suite.packaging.package_logs import log_set, our_run

@@ -7,7 +7,7 @@ import pytest
 
 from suite.results.render.document import document
 from suite.results.scores import measured
-from suite.results.views.tables import tables
+from suite.results.views.tables_view import tables
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT, suite_here
 from tests.suite.results.rows import sweep

@@ -12,12 +12,12 @@ from suite.common.job_name import is_in_name, named
 from suite.common.labels import LabelKind
 from suite.common.paths import real_path
 from suite.common.run_folder import safe_name
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.compliance.complaints import ComplaintKind
 from suite.compliance.rulesets import DEFAULT
 from suite.packaging.layout import failed_allowed, validated_benchmark
+from suite.packaging.recorded_overrides import recorded_machine, recorded_overrides
 from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
-from suite.packaging.words import recorded_machine, typed_words
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import RUNS_REQUIRED
@@ -185,15 +185,17 @@ def _command_for_missing_runs(record: RunRecord) -> str:
     if not settings.profile:
         return "give all logs of the result"
     job = record.path.parent.parent
-    words = typed_words(settings, recorded_machine(record))
+    overrides = recorded_overrides(settings, recorded_machine(record))
     kinds = (workload_name(settings.workload), settings.framework, settings.profile, settings.devices or 1)
     in_the_name = {
-        key: word for key, word in words.items() if not is_in_name(key) or safe_name(f"-{word}") in safe_name(job.name)
+        key: word
+        for key, word in overrides.items()
+        if not is_in_name(key) or safe_name(f"-{word}") in safe_name(job.name)
     }
     for device in ("auto", settings.device):
         if named(*kinds, device, list(in_the_name.values())) == job.name:
-            words = {key: word for key, word in in_the_name.items() if key != "device" or device != "auto"}
-    arguments = shlex.join([*words.values(), clean(f"output={job.parent}", 300), "resume=true"])
+            overrides = {key: word for key, word in in_the_name.items() if key != "device" or device != "auto"}
+    arguments = shlex.join([*overrides.values(), clean(f"output={job.parent}", 300), "resume=true"])
     return f"type python run_suite.py {arguments}"
 
 

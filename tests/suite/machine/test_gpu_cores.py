@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from suite.machine.near import near
+from suite.machine.gpu_cores import cores_near_gpus
 from suite.machine.visible import VARIABLE
 from tests.suite.machine.tree import tree
 
@@ -30,11 +30,11 @@ def server(tmp_path, monkeypatch):
 def test_cores_of_the_gpus_socket(server, monkeypatch, visible, numbers, expected):
     if visible is not None:
         monkeypatch.setenv(VARIABLE, visible)
-    assert near(numbers, server) == expected
+    assert cores_near_gpus(numbers, server) == expected
 
 
 @pytest.mark.parametrize("content", ["", "all", "0-x"])
 def test_what_the_system_does_not_tell_binds_nothing(server, content):
     (server / "sys/bus/pci/devices/0000:17:00.0/local_cpulist").write_text(content)
-    assert near([0], server) == set()
-    assert near([0], server / "elsewhere") == set()
+    assert cores_near_gpus([0], server) == set()
+    assert cores_near_gpus([0], server / "elsewhere") == set()

@@ -11,7 +11,7 @@ from suite.results.render.html.page_rows import PageRows
 from suite.results.render.text_table import Table, text_table
 from suite.results.views import report_tables
 from suite.results.views.section import Section, SectionKind
-from suite.results.views.tables import pairs_section
+from suite.results.views.tables_view import pairs_section
 
 MAX_PAIRS = 60
 """Maximum number of rows of a table of speedups."""

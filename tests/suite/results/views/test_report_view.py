@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from suite.cli import main
-from suite.compliance.check import check_file
+from suite.compliance.check_log import check_file
 from suite.results.render.document import document, markdown
 from suite.results.scores import results, results_of
 from suite.results.table import read_runs
-from suite.results.views import report as views
+from suite.results.views import report_view as views
 from suite.results.views import result_sentences
 from suite.results.views.headlines import headlines
-from suite.results.views.report import report
+from suite.results.views.report_view import report
 from testing.fake_logs import demo_log, foreign, write, write_run
 from tests.suite.results.rows import lines, sweep
 from workloads.api import Deviation, DeviationCode

@@ -23,10 +23,10 @@ from suite.environments.environment import Environment
 from suite.machine import cpu_load, devices, topology
 from suite.machine.cgroups import Limits
 from suite.plan.device_choice import auto_environment
-from suite.preflight import doctor
+from suite.preflight import check_machine
 from suite.preflight import gpus as gpucheck
-from suite.preflight.doctor import Resources, preflight
-from suite.preflight.gpus import Answer, judge
+from suite.preflight.check_machine import Resources, preflight
+from suite.preflight.gpus import BuildInfo, check_build
 from tests.helpers import BURN, TOY_RUN, only, python, refusal, run_suite_here, suite_here, wait_until
 
 Usage = namedtuple("Usage", "total used free")
@@ -43,8 +43,8 @@ def quiet(monkeypatch):
     monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 1.0)
     monkeypatch.setattr(topology, "governors", lambda: {"performance"})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
-    monkeypatch.setattr(doctor, "limits", Limits)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: Usage(10**12, 0, 10**12))
+    monkeypatch.setattr(check_machine, "limits", Limits)
+    monkeypatch.setattr(check_machine.shutil, "disk_usage", lambda place: Usage(10**12, 0, 10**12))
 
 
 def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
@@ -59,29 +59,29 @@ def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
 
 def test_every_topic_has_its_line_and_a_good_machine_says_nothing_before_a_run(tmp_path, quiet):
     assert preflight(need(tmp_path)) == []
-    findings = doctor.examine(need(tmp_path))
+    findings = check_machine.examine(need(tmp_path))
     assert [finding.topic for finding in findings] == ["devices", "disk", "memory", "load", "governor", "container"]
 
 
 @pytest.mark.parametrize(("free_mb", "level"), [(199, "impossible"), (201, "warning"), (1001, "ok")])
 def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6))
-    assert doctor.disk(tmp_path).level == level
+    monkeypatch.setattr(check_machine.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6))
+    assert check_machine.disk(tmp_path).level == level
     if level == "impossible":
         with pytest.raises(ValueError, match=r"^disk: 199 MB free at .*, but a run needs 200 MB\. Free some[^\n]*$"):
             preflight(need(tmp_path))
     monkeypatch.setenv("SUITE_MINIMUM_DISK_MB", "50")
-    assert doctor.disk(tmp_path).level != "impossible"
+    assert check_machine.disk(tmp_path).level != "impossible"
     monkeypatch.setenv("SUITE_MINIMUM_DISK_MB", "much")
     with pytest.raises(ValueError, match="SUITE_MINIMUM_DISK_MB=much: expected a number"):
-        doctor.disk(tmp_path)
+        check_machine.disk(tmp_path)
 
 
 def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
     def refuse(dir):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(check_machine.tempfile, "TemporaryFile", refuse)
     with pytest.raises(ValueError, match=r"cannot be written \(Read-only file system\)\. Set output=FOLDER"):
         preflight(need(tmp_path / "not" / "there" / "yet"))
 
@@ -95,18 +95,18 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
 )  # fmt: skip
 def test_memory_is_counted_per_worker_and_within_the_control_group(monkeypatch, workers, limits, level):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * GIB))
-    assert doctor.memory(workers, limits).level == level
+    assert check_machine.memory(workers, limits).level == level
 
 
 @pytest.mark.parametrize("governors", [{"performance"}, {"powersave", "performance"}, set()])
 def test_governor(monkeypatch, governors):
     monkeypatch.setattr(topology, "governors", lambda: governors)
-    assert doctor.governor().level == ("warning" if "powersave" in governors else "ok")
+    assert check_machine.governor().level == ("warning" if "powersave" in governors else "ok")
 
 
 @pytest.mark.parametrize(("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")])
 def test_a_quota_below_the_cores_of_the_run(tmp_path, limits, level):
-    assert doctor.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level == level
+    assert check_machine.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level == level
 
 
 def test_who_uses_the_cores_is_named():
@@ -128,16 +128,16 @@ def test_who_uses_the_cores_is_named():
     ],
 )
 def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
-    monkeypatch.setattr(doctor.devices, "cpu_cores", lambda: tuple(range(7)))
+    monkeypatch.setattr(check_machine.devices, "cpu_cores", lambda: tuple(range(7)))
     monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 90.0)
     monkeypatch.setattr(cpu_load, "busiest", lambda cores: ["other (pid 1) 90 %"])
     monkeypatch.setattr(cpu_load, "free", lambda cores, most: [core for core in cores if core in free])
-    assert words in doctor.load((0, 1)).line
+    assert words in check_machine.load((0, 1)).line
 
 
 def test_gpus_that_are_free(tmp_path, quiet, nvml):
     nvml()
-    findings = doctor.examine(need(tmp_path, "cuda"))
+    findings = check_machine.examine(need(tmp_path, "cuda"))
     assert findings[0].line == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0), driver for CUDA 13.0"
     assert {finding.level for finding in findings} == {"ok"}
 
@@ -163,25 +163,25 @@ def test_no_driver(tmp_path, quiet, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "driver", "expected"),
     [
-        (Answer("2.11", Build("13.0", ("sm_90",)), True), "13.0", "ok"),
+        (BuildInfo("2.11", Build("13.0", ("sm_90",)), True), "13.0", "ok"),
         (
-            Answer("2.11", Build("13.0", ("sm_90",)), True),
+            BuildInfo("2.11", Build("13.0", ("sm_90",)), True),
             "12.8",
             "the driver supports CUDA up to 12.8. Set environment=other",
         ),
-        (Answer("2.11", None, False), "13.0", "is a build for CPUs. Set environment=other"),
-        (Answer("2.11", Build("13.0", ("sm_90",)), False), "13.0", "detects no GPU. Check CUDA_VISIBLE_DEVICES"),
+        (BuildInfo("2.11", None, False), "13.0", "is a build for CPUs. Set environment=other"),
+        (BuildInfo("2.11", Build("13.0", ("sm_90",)), False), "13.0", "detects no GPU. Check CUDA_VISIBLE_DEVICES"),
     ],
 )
 def test_what_a_framework_says_of_its_build(answer, driver, expected):
-    finding = judge("pytorch 2.11", answer, ["9.0"], driver, "set environment=other")
+    finding = check_build("pytorch 2.11", answer, ["9.0"], driver, "set environment=other")
     assert finding.level == ("ok" if expected == "ok" else "impossible")
     assert expected == "ok" or expected in finding.line
 
 
 @pytest.mark.parametrize(("cuda", "remedy"), [("13.0", "Update the driver"), ("12.6", "Set device=cpu")])
 def test_an_old_driver_is_to_be_updated_and_a_build_without_code_for_the_gpu_is_not_used(cuda, remedy):
-    finding = judge("pytorch 2.11", Answer("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8")
+    finding = check_build("pytorch 2.11", BuildInfo("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8")
     assert finding.line.endswith(remedy)
 
 
@@ -264,7 +264,7 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
 
 
 def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor, "preflight", lambda need: ["x: [y]; z"])
+    monkeypatch.setattr(check_machine, "preflight", lambda need: ["x: [y]; z"])
     ran = []
 
     def run(job, index, *_):

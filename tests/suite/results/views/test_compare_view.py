@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.identity import EPOCH_TIME, EPOCHS, TIME
+from suite.results.experiment_key import EPOCH_TIME, EPOCHS, TIME
 from suite.results.ratios import permutation_test
 from suite.results.render.document import markdown
 from suite.results.scores import published_results, results
 from suite.results.series import speedups
 from suite.results.targets import same_targets
-from suite.results.views.compare import comparable, compare
 from suite.results.views.compare_sides import logs_side, published_side
+from suite.results.views.compare_view import comparable, compare
 from testing.fake_logs import foreign, write, write_run
 from tests.helpers import PROJECT, examples, refusal, suite_here
 

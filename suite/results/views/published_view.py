@@ -10,10 +10,10 @@ from typing import Any
 
 from suite.results.columns import Result, column
 from suite.results.data_table import DataTable
-from suite.results.identity import heading
+from suite.results.experiment_key import heading
 from suite.results.names import workload_name
 from suite.results.price import Prices
-from suite.results.published import ARTICLE
+from suite.results.published_results import ARTICLE
 from suite.results.scores import published_results
 from suite.results.targets import target_text
 from suite.results.text import clean

@@ -11,8 +11,8 @@ from time import monotonic, perf_counter
 
 import numpy as np
 
-from suite.common import checkpoints
-from suite.common.checkpoints import Checkpoint
+from suite.common import checkpoint_files
+from suite.common.checkpoint_files import Checkpoint
 from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.worker.evaluation import keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
@@ -113,7 +113,7 @@ class CheckpointManager:
         Returns:
             Steps that are done, and the state of the loop.
         """
-        earlier = checkpoints.read(_resumed_from(self.run_spec))
+        earlier = checkpoint_files.read(_resumed_from(self.run_spec))
         self.trainer.load_state_dict(earlier.state)
         self._start_count(earlier.step)
         return earlier.step, earlier.loop
@@ -121,13 +121,13 @@ class CheckpointManager:
     def save_final_weights(self) -> None:
         """Write weights.npz after the run, on rank 0, if `checkpoint.final=true`."""
         if self.run_spec.checkpoint_final and self.worker.rank == 0:
-            checkpoints.write_arrays(Path(self.run_spec.folder) / checkpoints.WEIGHTS, self.trainer.weights())
+            checkpoint_files.write_arrays(Path(self.run_spec.folder) / checkpoint_files.WEIGHTS, self.trainer.weights())
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
     """Write the file, and return its size, or the reason if it cannot be written. The run continues in both cases."""
     try:
-        return {"bytes": checkpoints.write(folder, checkpoint)}
+        return {"bytes": checkpoint_files.write(folder, checkpoint)}
     except OSError as error:
         return {"bytes": 0, "failed": error.strerror or str(error)}
 
@@ -143,7 +143,7 @@ def load_resumed_log(run: RunSpec) -> Checkpoint:
     The first lines of its log are updated, because the labels and the reasons for division open of a resumed run may differ
     from those of the interrupted attempt.
     """
-    earlier = checkpoints.read(_resumed_from(run), with_state=False)
+    earlier = checkpoint_files.read(_resumed_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)
     return replace(earlier, log=b"".join(_updated(line, run) for line in lines))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from suite.control.command import Command
 from suite.control.hosts import kubernetes
-from suite.control.hosts.choose import agents_of, external_process_of, submits
-from suite.control.targets.agent import AgentTarget
-from suite.control.targets.base import Target
+from suite.control.hosts.open_hosts import agents_of, external_process_of, submits
 from suite.control.targets.dry_run import DryRunTarget
 from suite.control.targets.here import RunTarget
 from suite.control.targets.other import KubernetesTarget, PrintTarget, SlurmTarget
+from suite.control.targets.serve_agent import AgentTarget
+from suite.control.targets.target import Target
 
 
 def choose_target(command: Command) -> Target:

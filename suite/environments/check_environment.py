@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
-from suite.environments.answers import answer, last_line
+from suite.environments.captured_command import captured, last_line
 from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
@@ -97,7 +97,7 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
     """Import one module in a separate process."""
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
-    outcome = answer(environment.command("-c", code), IMPORT_SECONDS)
+    outcome = captured(environment.command("-c", code), IMPORT_SECONDS)
     text = f"{last_line(outcome.out)} in {time.monotonic() - started:.1f} s" if outcome.code == 0 else outcome.why
     return CheckResult(outcome.code == 0, f"import {module}: {text}")
 

@@ -6,8 +6,8 @@ import pytest
 
 from suite.results.scores import results
 from suite.results.table import read_runs
-from suite.results.views.all_reduce import all_reduce_sections, row_names
-from suite.results.views.report import report
+from suite.results.views.all_reduce_view import all_reduce_sections, row_names
+from suite.results.views.report_view import report
 from testing.fake_logs import write_run
 
 ALPHA, BANDWIDTH = 40e-6, 2e9

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
-from suite.results.identity import EPOCHS, THROUGHPUT, TIME, refusals
+from suite.results.experiment_key import EPOCHS, THROUGHPUT, TIME, refusals
 from suite.results.names import short_title
 from suite.results.ratios import SIGNIFICANCE, Ratio, ratio, ratio_text
 from suite.results.text import clean, devices_text, figure_text, time_text

@@ -10,7 +10,7 @@ import pytest
 from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import resolve_settings
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
-from suite.results.predict.epochs import EpochsEstimate, epochs_at, reference_points
+from suite.results.predict.epochs_to_target import EpochsEstimate, epochs_at, reference_points
 from suite.results.predict.fits import StepFit
 from suite.results.predict.predictions import (
     PredictionRequest,
@@ -26,7 +26,7 @@ from suite.results.predict.systems import find_system, measured_links, with_link
 from suite.results.predict.validate import validate
 from suite.results.price import parse_prices
 from suite.results.scores import find_published, published_results, results
-from suite.results.views.scaling import scaling_view
+from suite.results.views.scaling_view import scaling_view
 from testing.fake_logs import write_run
 from tests.helpers import composed, suite_here
 from tests.suite.results.rows import lines
