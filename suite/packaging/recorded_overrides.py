@@ -34,19 +34,19 @@ def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> di
 
     `recorded`: what `recorded_machine` read beside the log.
     """
-    values: dict[str, Any] = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
+    overrides: dict[str, Any] = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
     defaults = {item.metadata["cli_key"]: item.default for item in fields(LoggedSettings)}
-    values = {key: value for key, value in values.items() if key and value != defaults[key]} | {"runs": "official"}
-    values |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
-    values["oversubscribe"] = recorded["oversubscribe"] or None
-    values["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
-    values |= _targets(settings.targets)
+    overrides = {key: value for key, value in overrides.items() if key and value != defaults[key]} | {"runs": "official"}
+    overrides |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
+    overrides["oversubscribe"] = recorded["oversubscribe"] or None
+    overrides["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
+    overrides |= _targets(settings.targets)
     sources, values, options = (recorded[name] for name in _OF_SETTINGS)
     by_user = [name for name, source in sources.items() if source == "user" and name in values]
-    values |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
+    overrides |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
     keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
-    values = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | values
-    return {key: clean(f"{key}={_to_text(value)}", 1100) for key, value in values.items() if _to_text(value)}
+    values = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | overrides
+    return {key: clean(f"{key}={_to_text(value)}", 1100) for key, value in overrides.items() if _to_text(value)}
 
 
 def _targets(targets: Mapping[str, float]) -> dict[str, float]:

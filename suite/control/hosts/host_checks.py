@@ -147,7 +147,7 @@ def check_environments(
     """
     command = describing_command(environment, list(versions))
     for link, response in request_all(
-        links, "ask", command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()
+        links, "run_command", command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()
     ):
         if response["code"] != 0:
             raise ValueError(

@@ -147,7 +147,7 @@ def file_of(content):
     ],
 )  # fmt: skip
 def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
-    links = [FakeLink("a", {}, {"run_command": asked()}), FakeLink("b", {}, {"ask": answer})]
+    links = [FakeLink("a", {}, {"run_command": asked()}), FakeLink("b", {}, {"run_command": answer})]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
         host_checks.check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
