@@ -34,9 +34,13 @@ def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> di
 
     `recorded`: what `recorded_machine` read beside the log.
     """
-    overrides: dict[str, Any] = {item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
+    overrides: dict[str, Any] = {
+        item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)
+    }
     defaults = {item.metadata["cli_key"]: item.default for item in fields(LoggedSettings)}
-    overrides = {key: value for key, value in overrides.items() if key and value != defaults[key]} | {"runs": "official"}
+    overrides = {key: value for key, value in overrides.items() if key and value != defaults[key]} | {
+        "runs": "official"
+    }
     overrides |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
     overrides["oversubscribe"] = recorded["oversubscribe"] or None
     overrides["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
@@ -45,7 +49,7 @@ def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> di
     by_user = [name for name, source in sources.items() if source == "user" and name in values]
     overrides |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
     keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
-    values = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | overrides
+    overrides = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | overrides
     return {key: clean(f"{key}={_to_text(value)}", 1100) for key, value in overrides.items() if _to_text(value)}
 
 
