@@ -18,7 +18,7 @@ _WHOLE = ("plugins", "output", "resume")
 """Keys that apply to the whole command, and cannot be an axis."""
 
 
-class CellWords(NamedTuple):
+class CellOverrides(NamedTuple):
     """A cell of a study, with the overrides of its job."""
 
     cell: StudyCell | None
@@ -38,7 +38,7 @@ def named(arguments: Sequence[str]) -> bool:
     return "study" in keys
 
 
-def cells(arguments: Sequence[str]) -> list[CellWords]:
+def cells(arguments: Sequence[str]) -> list[CellOverrides]:
     """Return the cells of a study with the overrides of their jobs, in the order of the table.
 
     Overrides of the command line take precedence over the study:
@@ -66,7 +66,7 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     result = []
     for values in _crossed(study):
         override_list = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
-        result.append(CellWords(StudyCell(study, values) if study.table else None, override_list))
+        result.append(CellOverrides(StudyCell(study, values) if study.table else None, override_list))
     return result
 
 

@@ -20,7 +20,7 @@ from suite.results.logs.reader import read
 from testing.fake_logs import write
 from tests.helpers import PROJECT
 from tests.suite.compliance.suite_runs import write_run
-from tests.suite.compliance.test_check import DATA, DEMO, PUBLISHED, REFERENCE, SETUP_FIRST, V05_TARGETS, log_of_v05
+from tests.suite.compliance.test_check_log import DATA, DEMO, PUBLISHED, REFERENCE, SETUP_FIRST, V05_TARGETS, log_of_v05
 from workloads.ncf.workload import NCF
 
 FORMER = PROJECT / "tests" / "data" / "former_rules"

@@ -87,8 +87,8 @@ def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
 def test_what_is_typed_wins_over_the_study():
     words = cells(["study=scaling_weak", "workload=ncf", "batch=per_device:64", "gpus=1,2"])
     assert [dict(one.cell.values) for one in words] == [{"gpus": "1"}, {"gpus": "2"}]
-    assert {"workload=ncf", "batch=per_device:64", "profile=synthetic", "gpus=2"} <= set(words[1].words)
-    assert not any(text.startswith("workload.") for text in words[0].words)  # keys that ncf does not have
+    assert {"workload=ncf", "batch=per_device:64", "profile=synthetic", "gpus=2"} <= set(words[1].overrides)
+    assert not any(text.startswith("workload.") for text in words[0].overrides)  # keys that ncf does not have
 
 
 def test_a_list_for_another_key_is_a_further_axis():

@@ -116,7 +116,7 @@ TUNED = {"XLA_FLAGS": "--a", "NCCL_DEBUG": "INFO"}
 
 def asked(versions=HERE, env=TUNED, **others):
     """Answer of a machine to the question what its environment's Python finds there."""
-    return {"code": 0, "output": json.dumps({"versions": versions, "variables": env}), "errors": "", **others}
+    return {"code": 0, "output": json.dumps({"versions": versions, "env": env}), "errors": "", **others}
 
 
 def file_of(content):
