@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workloads.api import ArraySpec, Batch, DatasetInfo, Settings, Workload, option
-from workloads.common.cores import DataThreadsOptions
 from workloads.common.images import counts
 
 GREY = 128
@@ -15,8 +14,8 @@ GREY = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOptions(DataThreadsOptions):
-    """Options of every workload that reads images."""
+class ImageOptions:
+    """Options of workloads that read images."""
 
     decode: str = option(
         "exact",
@@ -49,7 +48,6 @@ class ImageWorkload(Workload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32", "fp16"),
     }
-    options: ImageOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
