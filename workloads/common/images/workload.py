@@ -81,9 +81,8 @@ class ImageWorkload(Workload):
     @property
     def evaluation_batch_size(self) -> int:
         """Images of one device in one evaluation step: the option, or all that a device has where these are fewer."""
-        return min(
-            self.options.evaluation_batch_size, -(-self.dataset_info.evaluation_samples // self.settings.devices)
-        )
+        size: int = self.options.evaluation_batch_size
+        return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:
