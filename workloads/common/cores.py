@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from workloads.api import WorkerContext, WorkloadOptions, option
+from workloads.api import WorkerContext, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataThreadsOptions(WorkloadOptions):
-    """Of every workload whose batches are made by threads."""
+class DataThreadsOptions:
+    """Option of workloads whose batches are made by threads."""
 
     data_threads: int = option(
         0, "threads per process that make batches; 0: what suits the workload", minimum=0, key="data.threads"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, Round, hyperparameter, option
+from workloads.api import Defaults, Json, Round, WorkloadOptions, hyperparameter, option
 from workloads.common.text.workload import TranslationOptions
 
 DEMO_TARGET_BLEU = 50.0
@@ -24,7 +24,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMTOptions(TranslationOptions):
+class GNMTOptions(TranslationOptions, WorkloadOptions):
     """`workload.*`."""
 
     name: str = "gnmt"

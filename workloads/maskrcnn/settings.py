@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Json, hyperparameter, option
+from workloads.api import Json, WorkloadOptions, hyperparameter, option
 from workloads.common.coco.workload import DetectionOptions
+from workloads.common.cores import DataThreadsOptions
+from workloads.common.images.workload import ImageOptions
+from workloads.common.networks.backbones import BackboneOptions
 
 DEMO_TARGETS: Mapping[str, float] = {"BBOX": 0.35, "SEGM": 0.28}
 """COCO AP of boxes and of masks, both to be met at one evaluation. Named as logs name them."""
@@ -94,7 +97,7 @@ def default_shapes(model: Mapping[str, Json]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskRCNNOptions(DetectionOptions):
+class MaskRCNNOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions):
     """`workload.*`."""
 
     name: str = "maskrcnn"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.api import hyperparameter, option
+from workloads.api import WorkloadOptions, hyperparameter, option
 from workloads.common.cores import DataThreadsOptions
 
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
@@ -13,7 +13,7 @@ DEMO_MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
 
 
 @dataclass(frozen=True, kw_only=True)
-class NCFOptions(DataThreadsOptions):
+class NCFOptions(DataThreadsOptions, WorkloadOptions):
     """`workload.*`: Adam without decay, at a constant rate."""
 
     name: str = "ncf"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, WorkloadOptions, hyperparameter, option
+from workloads.common.cores import DataThreadsOptions
 from workloads.common.images.workload import ImageOptions
 from workloads.resnet50.network import INITIALISATIONS
 
@@ -34,7 +35,7 @@ DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNet50Options(ImageOptions):
+class ResNet50Options(ImageOptions, DataThreadsOptions, WorkloadOptions):
     """`workload.*`. 0 or empty where a set's optimizer or decay has no such value."""
 
     name: str = "resnet50"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, WorkloadOptions, hyperparameter, option
 from workloads.common.coco.workload import DetectionOptions
+from workloads.common.cores import DataThreadsOptions
+from workloads.common.images.workload import ImageOptions
+from workloads.common.networks.backbones import BackboneOptions
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "blocks": [3, 4, 6],
@@ -48,7 +51,7 @@ DEMO = Defaults("coco-demo", "demo", DEMO_MODEL, {"map": 0.23})
 
 
 @dataclass(frozen=True, kw_only=True)
-class SSDOptions(DetectionOptions):
+class SSDOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions):
     """`workload.*`."""
 
     name: str = "ssd"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, Round, hyperparameter, option
+from workloads.api import Defaults, Json, Round, WorkloadOptions, hyperparameter, option
 from workloads.common.text.workload import TranslationOptions
 
 DEMO_TARGET_BLEU = 50.0
@@ -20,7 +20,7 @@ SIZES = ("hidden", "feed_forward", "layers", "heads")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerOptions(TranslationOptions):
+class TransformerOptions(TranslationOptions, WorkloadOptions):
     """`workload.*`. A batch counts padded tokens of a pair's longer side."""
 
     name: str = "transformer"

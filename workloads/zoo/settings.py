@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, WorkloadOptions, hyperparameter, option
+from workloads.common.cores import DataThreadsOptions
 from workloads.common.images.workload import ImageOptions
 from workloads.zoo.networks import KINDS, MODELS, PADDINGS
 
@@ -21,7 +22,7 @@ TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZooOptions(ImageOptions):
+class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
     """`workload.*`. A set has 0 where its optimizer has no such value; the rate is the same in every step."""
 
     name: str = "zoo"

@@ -14,7 +14,8 @@ from suite.plan.run_template import _labels
 from suite.plan.settings import resolve_settings
 from suite.plan.unsupported import UnsupportedError
 from tests.helpers import composed
-from workloads.api import DatasetInfo, Defaults, Settings, WorkloadOptions, field_names, option, option_keys
+from workloads.api import DatasetInfo, Defaults, Settings, field_names, option, option_keys
+from workloads.common.cores import DataThreadsOptions
 from workloads.common.images.workload import ImageOptions
 from workloads.ncf.settings import NCFOptions
 from workloads.ncf.workload import NCF
@@ -125,8 +126,8 @@ def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(m
 
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():
-    keys = option_keys(ImageOptions)
-    assert set(keys) - set(option_keys(WorkloadOptions)) == {
+    keys = option_keys(ImageOptions) | option_keys(DataThreadsOptions)
+    assert set(keys) == {
         "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.fused_norms",
         "workload.evaluation_batch_size",
     }  # fmt: skip

@@ -14,14 +14,14 @@ from workloads.api import Array, Arrays, DatasetInfo, Json, Settings, hyperparam
 from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import GROUND_TRUTH
-from workloads.common.images.workload import ImageOptions, ImageWorkload
+from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
-from workloads.common.networks.backbones import BackboneOptions, Decode, Published, Shapes
+from workloads.common.networks.backbones import Decode, Published, Shapes
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectionOptions(BackboneOptions, ImageOptions):
-    """`workload.*`. 0 or empty where a set's decay has no such value."""
+class DetectionOptions:
+    """Hyperparameters and options of object detection. A value that the decay of a set does not use is 0 or empty."""
 
     optimizer: str = hyperparameter("update rule", choices=("sgd",), overridable=False)
     learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)

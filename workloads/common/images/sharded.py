@@ -23,7 +23,7 @@ import numpy as np
 from workloads.api import Array, Batch, DatasetInfo, Settings, WorkerContext, build_options, num_steps
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Int64s, UInt8s
-from workloads.common.cores import own_cores
+from workloads.common.cores import DataThreadsOptions, own_cores
 from workloads.common.images import index
 from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.counts import Shape, image_shapes
@@ -91,7 +91,7 @@ class ImageData(ABC):
     """
 
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
-    """The workload's, for its own defaults."""
+    """Options of the workload, which may have different defaults."""
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.dataset_info, self.worker, self.seed = dataset_info, worker, seed
@@ -110,7 +110,7 @@ class ImageData(ABC):
         self.images, self.evaluation_images = self.read_index("train", root), self.read_index("val", root)
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = self.order(0).steps
-        self.pool = ReaderPool(options.data_threads or own_cores(worker))
+        self.pool = ReaderPool(build_options(DataThreadsOptions, settings).data_threads or own_cores(worker))
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workloads.api import ArraySpec, Batch, DatasetInfo, Settings, Workload, option
-from workloads.common.cores import DataThreadsOptions
 from workloads.common.images import counts
 
 GREY = 128
@@ -15,8 +14,8 @@ GREY = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOptions(DataThreadsOptions):
-    """Options of every workload that reads images."""
+class ImageOptions:
+    """Options of workloads that read images."""
 
     decode: str = option(
         "exact",
@@ -49,7 +48,6 @@ class ImageWorkload(Workload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32", "fp16"),
     }
-    options: ImageOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
@@ -83,9 +81,8 @@ class ImageWorkload(Workload):
     @property
     def evaluation_batch_size(self) -> int:
         """Images of one device in one evaluation step: the option, or all that a device has where these are fewer."""
-        return min(
-            self.options.evaluation_batch_size, -(-self.dataset_info.evaluation_samples // self.settings.devices)
-        )
+        size: int = self.options.evaluation_batch_size
+        return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:

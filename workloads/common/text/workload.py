@@ -24,7 +24,6 @@ from workloads.api import (
     Settings,
     WorkerContext,
     Workload,
-    WorkloadOptions,
     check_evaluation_coverage,
     hyperparameter,
     option,
@@ -51,8 +50,8 @@ NOTHING: Arrays = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationOptions(WorkloadOptions):
-    """Options of every workload that translates."""
+class TranslationOptions:
+    """Hyperparameters and options of translation."""
 
     learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
     warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
