@@ -11,7 +11,7 @@ class Link:
     def __init__(self):
         self.asked = []
 
-    def ask(self, do, **order):
+    def send_request(self, do, **order):
         self.asked.append((do, order))
         return len(self.asked)
 
