@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.measuring import parser_with, trainer_of
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo, Json, WorkerContext, Workload
 from workloads.common.networks.layer_lists import multiply_adds
@@ -52,12 +54,12 @@ def full_size(
     kind, chosen, dataset, images, sizes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
     options |= {"image_size": pixels} if pixels else {}
-    values = kind.named_sets()[chosen].plain
+    values = named_sets(kind)[chosen].plain
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = synthetic.settings(
         name, framework=framework, profile="synthetic", cores_per_device=cores, precision=precision,
         global_batch_size=batch, stop="steps:10", dataset=dataset, data_dir=data,
-        model=kind.defaults("synthetic", "v0.7", options).model, hyperparameter_set=chosen, hyperparameters=values,
+        model=kind.defaults("synthetic", get_round("v0.7", kind), options).model, hyperparameter_set=chosen, hyperparameters=values,
         options={"evaluation_batch_size": batch, "compile": "auto", **options},
     )  # fmt: skip
     if data:

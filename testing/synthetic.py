@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from workloads.api import HyperparameterSet, Settings, WorkerContext, Workload
+from suite.catalog.sets import HyperparameterSet, named_sets
+from workloads.api import Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
@@ -23,7 +24,7 @@ def settings(workload: str, **changes: object) -> Settings:
 
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
     """Settings of a reference run in fp32 on GPUs with one of a workload's sets."""
-    chosen = kind.named_sets()[name]
+    chosen = named_sets(kind)[name]
     values = {"profile": "reference", "device": "cuda", "global_batch_size": chosen["global_batch_size"].value}
     values |= {"hyperparameter_set": name, "hyperparameters": chosen.plain}
     return settings(kind.name, **{**values, **changes})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from suite import __version__
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.common.git_state import git_state
 from suite.common.labels import Label, LabelKind, profile_label
 from suite.common.run_config import RunConfig
@@ -21,7 +22,7 @@ from suite.plan.capacity import check_inputs
 from suite.plan.device_choice import visible_gpus
 from suite.plan.job import Job, PartialJob, division_of
 from suite.plan.validate_workload import check_workload
-from workloads.api import DatasetInfo, Deviation, DeviationCode, Settings, Workload
+from workloads.api import DatasetInfo, Settings, Workload
 
 
 def make_job(

@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from suite.catalog.division import effective_settings, schedule_inputs
+from suite.catalog.rounds import get_round
+from suite.catalog.rules import deviations
 from suite.common.runspec import RunSpec
 from suite.compliance import rulesets
 from suite.compliance.check import check_file, run_checker
@@ -14,7 +17,6 @@ from suite.results.logs.reader import interpret
 from suite.worker.identity import log_settings, write_log_header
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
-from workloads.api.rules import deviations
 
 IDENTITY = {
     **{"submission_org": "o", "submission_status": "onprem", "submission_platform": "p", "system": "s"},
@@ -139,8 +141,8 @@ def disagreements(
     for number, workload in enumerate(workloads):
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
-        values = {**workload.effective_settings(workload.settings), **workload.rule_inputs()}
-        rows = workload.get_round(workload.settings.rules).rows
+        values = {**effective_settings(type(workload), workload.settings), **schedule_inputs(workload)}
+        rows = get_round(workload.settings.rules, type(workload)).rows
         outside = {name for name in values if deviations(rows, values, [name])}
         complaints = checked(path)
         counts[not outside] += 1

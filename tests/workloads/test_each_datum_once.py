@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import pytest
 
+from suite.catalog.division import find_deviations, schedule_inputs
+from suite.catalog.sets import named_sets
 from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
 from tests.workloads.resnet50.test_resnet_workload import made as resnet
 from tests.workloads.ssd.test_ssd_workload import made as ssd
@@ -16,11 +18,11 @@ from workloads.ncf.workload import NCF
 MOST = Fraction(1, 100)
 IMAGES = {ssd: 117_266, resnet: 1_281_167}
 """Published counts of COCO 2017 and ImageNet."""
-ENTRIES = [(made, name) for made in IMAGES for name in made("reference").named_sets() if name.startswith("nvidia")]
+ENTRIES = [(made, name) for made in IMAGES for name in named_sets(made("reference")) if name.startswith("nvidia")]
 
 
 def deviations(workload):
-    found = workload.deviations(workload.settings, **workload.rule_inputs())
+    found = find_deviations(type(workload), workload.settings, **schedule_inputs(workload))
     return [deviation.text for deviation in found if deviation.setting != "warmup_samples"]
 
 
@@ -77,7 +79,7 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
 
 @pytest.mark.parametrize("made", [gnmt, transformer])
 def test_published_sets_of_translation_have_nearly_every_pair(made):
-    names = [name for name in made("reference").named_sets() if name.startswith("nvidia")]
+    names = [name for name in named_sets(made("reference")) if name.startswith("nvidia")]
     assert names
     for name in names:
         assert not any("share of an epoch" in text for text in deviations(made(name)))

@@ -20,6 +20,7 @@ from workloads.api import (
     DatasetInfo,
     Defaults,
     Json,
+    Round,
     Settings,
     WorkerContext,
     Workload,
@@ -82,7 +83,7 @@ class AllReduce(Workload):
         self.sizes = sizes(settings.global_batch_size)
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """No data, no model, no target: one pass over all sizes. Raises ValueError but for profile=synthetic."""
         if profile != "synthetic":
             raise ValueError(

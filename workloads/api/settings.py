@@ -158,7 +158,7 @@ class Settings(LoggedSettings):
     data_dir: str = setting("", logged=False, must_match_on_resume=False)
     """Folder of the prepared data set; empty under `profile=synthetic`."""
     round: Mapping[str, Json] = setting({}, logged=False, must_match_on_resume=False, hashed=False)
-    """`Round.figures`; empty: not planned yet, the file of `rules` has them."""
+    """`Round.figures`. Planning adds them."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)

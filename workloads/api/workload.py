@@ -8,13 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, final
 
-from workloads.api import rounds
 from workloads.api.data import ArraySpec, Batch, DataPipeline, DatasetInfo
-from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import EpochSchedule, num_steps
-from workloads.api.options import NOT_OPTIONS, build_options, hyperparameter_fields
-from workloads.api.rules import Round, deviations
-from workloads.api.sets import Hyperparameter, SetFiles
+from workloads.api.options import Hyperparameter, build_options
+from workloads.api.round import Round
 from workloads.api.settings import Defaults, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
@@ -79,41 +76,14 @@ class Workload(ABC):
         """The settings' hyperparameters and options as `Options`."""
         return build_options(cls.Options, settings)
 
-    @final
-    @classmethod
-    def rounds(cls) -> dict[str, Round]:
-        """Name of a round (`v0.5`, `v0.7`) to what it is for this workload (`workloads.api.rounds`). Raises ValueError.
-
-        A workload that no round has gets the figures of each, without rows: every run is open."""
-        found = {name: rounds.get_round(name, cls) for name in rounds.files()}
-        return {name: one for name, one in found.items() if one is not None}
-
-    @final
-    @classmethod
-    def get_round(cls, rules: str) -> Round:
-        """The round of this name. Raises ValueError for one that the workload does not have: no other's targets are taken."""
-        found = rounds.get_round(rules, cls)
-        if found is not None:
-            return found
-        there = " or ".join(f"rules={name}" for name in cls.rounds())
-        another = (
-            ", and workload.target=X for another target"
-            if any(item.name == "target" for item in fields(cls.Options))
-            else ""
-        )
-        raise ValueError(
-            f"rules={rules}: {cls.name} has no such round, which would be its target, clock and rules; type {there}{another}"
-        )
-
     @property
     def round(self) -> Round:
-        """The round of the run: in a worker its figures, as planning found them."""
-        figures = self.settings.round
-        return Round(**figures) if figures else self.get_round(self.settings.rules)
+        """Round of the run, with the figures that planning wrote into `Settings.round`."""
+        return Round(**self.settings.round)
 
     @classmethod
     @abstractmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """What `profile` means here under `rules`, for the options that the user set (those left alone are missing).
 
         Raises ValueError for a profile that the workload does not have.
@@ -124,12 +94,6 @@ class Workload(ABC):
         """Sets that are no files; each holds at least `global_batch_size`, `learning_rate` and `lr_scaling`, and `max_epochs`
         where there are targets. By default there are none."""
         return {}
-
-    @final
-    @classmethod
-    def named_sets(cls) -> SetFiles:
-        """All named sets, files are read when they are asked for (`workloads.api.sets`). Raises ValueError for a bad one."""
-        return SetFiles(cls.name, cls.Options, cls.hyperparameter_sets())
 
     @classmethod
     @abstractmethod
@@ -146,43 +110,6 @@ class Workload(ABC):
         Raises ValueError, in one line.
         """
         return settings
-
-    @final
-    @classmethod
-    def deviations(cls, settings: Settings, **rule_inputs: Json) -> list[Deviation]:
-        """Return the reasons why a run with these settings is in the open division, by the rules of its round alone.
-
-        Args:
-            settings: Settings of the run.
-            rule_inputs: Further values that rules ask for: `seed_source`, `cache_clear`, and those that the method
-                `rule_inputs` returns. If any are given, only these are checked.
-        """
-        closed = rounds.get_round(settings.rules, cls)
-        if closed is None or not closed.rows:
-            missing = Deviation(DeviationCode.NO_RULES, "rules", settings.rules, detail=cls.name)
-            return [] if rule_inputs else [missing]
-        values = {**cls.effective_settings(settings), **rule_inputs}
-        by_rules = deviations(closed.rows, values, rule_inputs or values)
-        if rule_inputs:
-            return by_rules
-        found = []
-        if rounds.is_user_defined(settings.rules):
-            found.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
-        if cls.named_sets().is_user_defined(settings.hyperparameter_set):
-            found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
-        if closed.unsupported_reason:
-            found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
-        return [*found, *by_rules]
-
-    @classmethod
-    def effective_settings(cls, settings: Settings) -> dict[str, Json]:
-        """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
-        split = ("hyperparameters", "hyperparameter_sources", "options", "round")
-        of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
-        acting = vars(cls.options_of(settings))
-        of_set = {**{name: acting[name] for name in hyperparameter_fields(cls.Options)}, **settings.hyperparameters}
-        elsewhere = {*of_run, *of_set, *NOT_OPTIONS}
-        return {**of_run, **of_set, **{name: value for name, value in acting.items() if name not in elsewhere}}
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -228,21 +155,6 @@ class Workload(ABC):
     @final
     def _share(self, samples: int) -> float:
         return -(-samples * 10**6 // self.dataset_info.train_samples) / 10**6 if samples else 0.0
-
-    @final
-    def rule_inputs(self) -> dict[str, Json]:
-        """What rules ask of a run that follows from its settings and the data's counts together, by the names of their rows.
-
-        The last three are in `batch_unit`; null where there is no such end.
-        """
-        batch, decay, most = self.settings.global_batch_size, self.first_decay_step, self.settings.max_epochs
-        return {
-            "repeated_share": self.repeated_share,
-            "left_out_share": self.left_out_share,
-            "warmup_samples": self.warmup_steps * batch,
-            "first_decay_samples": None if decay is None else decay * batch,
-            "run_samples": None if most is None else most * self.steps_per_epoch * batch,
-        }
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, OptimizerSettings, Settings
+from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, OptimizerSettings, Round, Settings
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -52,9 +52,9 @@ class GNMT(TranslationWorkload):
             assert count == reference, f"{count} parameters, not the reference's {reference}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 21.8 points under v0.5, 24.0 under v0.7, there as a fraction, 0.24."""
-        return profile_defaults(profile, cls.get_round(rules), options)
+        return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

@@ -18,6 +18,7 @@ from workloads.api import (
     Defaults,
     Json,
     OptimizerSettings,
+    Round,
     Settings,
     WorkerContext,
     Workload,
@@ -64,12 +65,10 @@ class NCF(Workload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """NCF was part of round v0.5 alone; a demo has the round's target."""
-        found = cls.get_round(rules)
-        return found.defaults(
-            cls.name, profile, REFERENCE_MODEL, Defaults("ml-demo", "demo", DEMO_MODEL, found.targets)
-        )
+        demo = Defaults("ml-demo", "demo", DEMO_MODEL, round.targets)
+        return round.defaults(cls.name, profile, REFERENCE_MODEL, demo)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:

@@ -15,6 +15,7 @@ from workloads.api import (
     Json,
     OptimizerSettings,
     ParameterRule,
+    Round,
     Settings,
     WorkerContext,
 )
@@ -52,9 +53,9 @@ class ResNet50(ClassifierWorkload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.749 under v0.5, 0.759 under v0.7."""
-        return cls.get_round(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
+        return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:

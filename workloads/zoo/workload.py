@@ -17,6 +17,7 @@ from workloads.api import (
     Defaults,
     Json,
     ParameterRule,
+    Round,
     Settings,
     WorkerContext,
 )
@@ -49,7 +50,7 @@ class Zoo(ClassifierWorkload):
         self._norms = layer_lists.norms(self.network)
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The network and its images; LittleCNN has targets, the others measure throughput."""
         return profile_defaults(profile, options)
 

@@ -105,7 +105,7 @@ class Toy(Workload):
     Options = Options
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         return Defaults("toy-demo", "demo", {}, {"fit": 0.99})
 
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from suite.catalog.deviations import deviation_of_text
 from suite.common.labels import Label, LabelKind
 from suite.common.runspec import RunSpec
 from suite.launch.base import worker_context_for
@@ -17,7 +18,6 @@ from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
 from workloads.api import DatasetInfo, NonFiniteLossError, Settings
-from workloads.api.deviations import deviation_of_text
 
 DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {

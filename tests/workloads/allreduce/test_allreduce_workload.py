@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from suite.catalog.rounds import get_round
 from suite.launch.mxnet import MXNET
 from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import _check_link, resolve_settings
@@ -69,7 +70,7 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     with pytest.raises(ValueError, match="stop=target: the workload has no target"):
         resolved("timing=steps", "stop=target")
     with pytest.raises(ValueError, match="profile=demo: allreduce trains nothing"):
-        AllReduce.defaults("demo", "v0.7", {})
+        AllReduce.defaults("demo", get_round("v0.7", AllReduce), {})
 
 
 @pytest.mark.parametrize(

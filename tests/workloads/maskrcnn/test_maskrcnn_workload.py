@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.catalog.rounds import get_round
 from suite.compliance.check import check_file
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling, ParameterRule
@@ -14,7 +15,7 @@ from workloads.common.images.workload import GREY
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
-TARGETS = MaskRCNN.get_round("v0.7").targets
+TARGETS = get_round("v0.7", MaskRCNN).targets
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = DatasetInfo(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
@@ -96,7 +97,9 @@ def test_an_evaluation_after_every_epoch_of_both_orientations():
 
 
 def test_padded_shapes_as_typed():
-    model = MaskRCNN.defaults("reference", "v0.7", {"padded_shapes": "1344x832+800x1088+832x1344"}).model
+    model = MaskRCNN.defaults(
+        "reference", get_round("v0.7", MaskRCNN), {"padded_shapes": "1344x832+800x1088+832x1344"}
+    ).model
     assert model["padded_shapes"] == [[832, 1344], [800, 1088], [1344, 832]]
     assert model["image_size"] == 800
     default = "800x1344+800x1216+800x1088+1344x800+1216x800+1088x800"

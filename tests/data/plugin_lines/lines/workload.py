@@ -76,7 +76,7 @@ class Lines(Workload):
     Options = LinesOptions
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         return Defaults("lines-demo", "demo", {}, {"r_squared": 0.95})
 
     @classmethod

@@ -31,7 +31,7 @@ class Translation(TranslationWorkload):
     beam = Beam(4)
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         raise NotImplementedError
 
     def learning_rate(self, step):
