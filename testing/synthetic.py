@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from suite.catalog.rounds import find_round
 from suite.catalog.sets import HyperparameterSet, named_sets
+from suite.common import registry
 from workloads.api import Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
@@ -19,7 +21,16 @@ def settings(workload: str, **changes: object) -> Settings:
         **{"devices": 1, "nodes": 1, "cores_per_device": 1, "precision": "fp32"},
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }
-    return Settings(workload=workload, **{**values, **changes})
+    values |= changes
+    return Settings(workload=workload, **{"round": round_figures(workload, str(values["rules"])), **values})
+
+
+def round_figures(workload: str, rules: str) -> dict[str, object]:
+    """Figures of a round for a workload, or for a workload that is not installed."""
+    kind = registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
+    found = find_round(rules, kind) or find_round(rules)
+    assert found is not None, rules
+    return found.figures
 
 
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:

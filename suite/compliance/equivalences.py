@@ -23,7 +23,7 @@ def equivalences(record: RunRecord) -> list[str]:
     optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
-        stated, listed = workload.known_deviations, get_round(settings.rules, type(workload)).listed_optimizers
+        stated, listed = workload.known_deviations, get_round(settings.rules, workload).listed_optimizers
     except ValueError:  # not installed here, or of a round that it does not have
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]

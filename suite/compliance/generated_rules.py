@@ -317,8 +317,8 @@ def _reference_run(kind: type[Workload], found: Round) -> Workload:
     chosen = named_sets(kind)[defaults.hyperparameter_set]
     values = {name: item.value for name, item in chosen.items()}
     settings = Settings(
-        workload=kind.name, profile="reference", rules=found.name, device="cpu", devices=1, nodes=1,
-        cores_per_device=1, global_batch_size=values["global_batch_size"], model=defaults.model,
+        workload=kind.name, profile="reference", rules=found.name, round=found.figures, device="cpu", devices=1,
+        nodes=1, cores_per_device=1, global_batch_size=values["global_batch_size"], model=defaults.model,
         targets=defaults.targets, hyperparameters=values,
     )  # fmt: skip
     return kind(settings, kind.load_dataset_info(settings))

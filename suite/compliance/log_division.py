@@ -8,10 +8,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from suite.catalog.deviations import Deviation, DeviationCode, data_deviation
 from suite.catalog.division import find_deviations, schedule_inputs
+from suite.catalog.rounds import find_round
 from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.common.labels import LabelKind
@@ -99,6 +101,8 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     logged, parts = json.loads(settings_json), json.loads(parts_json)
     kind: type[Workload] = registry.load_workload(logged["workload"])
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
+    if (closed := find_round(settings.rules, kind)) is not None:
+        settings = replace(settings, round=closed.figures)
     dataset_info = kind.load_dataset_info(settings)  # without a folder of data: the published counts
     workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}

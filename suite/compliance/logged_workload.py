@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.catalog.former_names import current_run_file
-from suite.catalog.rounds import workload_rounds
+from suite.catalog.rounds import find_round
 from suite.common import registry
 from suite.common.runspec import dataset_info_from_json
 from suite.results.logs.events import Event, whole_number
@@ -83,7 +83,9 @@ def build_workload(
     figures = of_run.get("round") if isinstance(of_run, dict) else None
     if isinstance(figures, dict) and figures.get("name") == settings.rules:
         settings = replace(settings, round=figures)
-    elif settings.rules not in workload_rounds(kind):
+    elif (installed := find_round(settings.rules, kind)) is not None:
+        settings = replace(settings, round=installed.figures)
+    else:
         raise NotVerifiableError(f"round {clean(settings.rules, 40)} is not installed here")
     recorded_facts = _recorded_facts(record, run_file)
     dataset_info = replace(

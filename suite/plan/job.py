@@ -90,8 +90,9 @@ class PartialJob:
         rule_inputs = {"seed_source": self.seed_source, **(schedule_inputs(of_run) if of_run is not None else {})}
         of_data = map(data_deviation, self.dataset_info.notes if self.dataset_info is not None else ())
         of_environment = environment_deviations(self.environment_variables)
-        check = self.workload.deviations
-        return (*check(self.settings), *check(self.settings, **rule_inputs), *of_data, *of_environment)
+        of_settings = find_deviations(self.workload, self.settings)
+        of_inputs = find_deviations(self.workload, self.settings, **rule_inputs)
+        return (*of_settings, *of_inputs, *of_data, *of_environment)
 
     @property
     def generates(self) -> str:

@@ -120,15 +120,16 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
 
 def default_settings(workload: type[Workload], rules: str, framework: str) -> Settings:
     """Of a run of `profile=reference` on one GPU with the default set."""
-    defaults = workload.defaults("reference", get_round(rules, workload), {})
+    found = get_round(rules, workload)
+    defaults = workload.defaults("reference", found, {})
     name = defaults.set_for(framework)
     values = {key: item.value for key, item in named_sets(workload)[name].items()}
     return Settings(
-        workload=workload.name, framework=framework, profile="reference", rules=rules, device="cuda",
-        devices=1, nodes=1, cores_per_device=1, precision="fp32", global_batch_size=values.pop("global_batch_size"),
-        batch_rule="set", lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
-        targets=dict(defaults.targets), hyperparameter_set=name, hyperparameters=values, max_epochs=values["max_epochs"],
-        stop="target",
+        workload=workload.name, framework=framework, profile="reference", rules=rules, round=found.figures,
+        device="cuda", devices=1, nodes=1, cores_per_device=1, precision="fp32",
+        global_batch_size=values.pop("global_batch_size"), batch_rule="set", lr_scaling=values.pop("lr_scaling"),
+        dataset=defaults.dataset, model=defaults.model, targets=dict(defaults.targets), hyperparameter_set=name,
+        hyperparameters=values, max_epochs=values["max_epochs"], stop="target",
     )  # fmt: skip
 
 

@@ -15,12 +15,12 @@ def rows(name):
 
 @rows("CLOSED")
 def test_what_is_closed(workload, settings, phrases):
-    assert [deviation.text for deviation in find_deviations(type(workload), settings)] == phrases
+    assert [deviation.text for deviation in find_deviations(workload, settings)] == phrases
 
 
 @rows("OPEN")
 def test_what_is_open_for_these_reasons_among_others(workload, settings, phrases):
-    assert phrases <= {deviation.text for deviation in find_deviations(type(workload), settings)}
+    assert phrases <= {deviation.text for deviation in find_deviations(workload, settings)}
 
 
 @pytest.mark.parametrize("workload", RULES)

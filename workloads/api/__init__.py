@@ -5,7 +5,7 @@ a *replica* is one device that holds a copy of the model; `WorkerContext` says w
 """
 
 from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetInfo, check_evaluation_coverage
-from workloads.api.epochs import EpochSchedule, num_steps
+from workloads.api.epochs import EpochSamples, EpochSchedule, num_steps, share_of_samples
 from workloads.api.exchange import ParameterServerClient, ParameterServerTransport, metadata_size, record_update
 from workloads.api.options import (
     NOT_OPTIONS,

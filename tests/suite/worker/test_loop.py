@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from suite.catalog.deviations import deviation_of_text
+from suite.catalog.rounds import find_round
 from suite.common.labels import Label, LabelKind
 from suite.common.runspec import RunSpec
 from suite.launch.base import worker_context_for
@@ -32,7 +33,8 @@ SETTINGS = {
 def make_run(folder, **changes):
     data = folder / "data"
     toy.ToyDemo().make_demo(data)
-    settings = Settings(**{**SETTINGS, "data_dir": str(data), **changes})
+    values = {**SETTINGS, "data_dir": str(data), **changes}
+    settings = Settings(**{"round": find_round(values["rules"]).figures, **values})
     identity = {"benchmark": "toy", "sample_unit": "points", "batch_unit": "samples", "submission_org": "o"}
     identity |= {"submission_status": "research", "submission_platform": "p", "system": "s", "device_name": "d"}
     identity |= {"framework_version": "1"}

@@ -16,14 +16,14 @@ SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest":
 WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 
 
-def made(set_name, rules=get_round("v0.7", GNMT), dataset_info=WMT, **changes):
+def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
     targets = dict(GNMT.defaults("reference", get_round(rules, GNMT), {}).targets)
     values = {"devices": 8, "dataset": "wmt16-en-de", "model": REFERENCE_MODEL, "targets": targets, **changes}
     return GNMT(synthetic.of_set(GNMT, set_name, rules=rules, **values), dataset_info)
 
 
-def with_values(set_name, rules=get_round("v0.7", GNMT), **values):
+def with_values(set_name, rules="v0.7", **values):
     """The same with some hyperparameters changed."""
     return made(set_name, rules, hyperparameters={**made(set_name).settings.hyperparameters, **values})
 
