@@ -8,7 +8,7 @@ from suite.catalog import rounds
 from suite.catalog.deviations import Deviation, DeviationCode
 from suite.catalog.rules import deviations
 from suite.catalog.sets import named_sets
-from workloads.api import NOT_OPTIONS, Json, Settings, Workload, build_options, hyperparameter_fields
+from workloads.api import NOT_OPTIONS, Json, Settings, Workload, build_options, hyperparameter_fields, share_of_samples
 
 _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
 """Settings whose parts are compared one by one, or not at all."""
@@ -59,9 +59,10 @@ def schedule_inputs(workload: Workload) -> dict[str, Json]:
     The last three count in the batch unit of the workload. They are None if the schedule has no such end.
     """
     batch, decay, most = workload.settings.global_batch_size, workload.first_decay_step, workload.settings.max_epochs
+    of_epoch, train_samples = workload.epoch_samples, workload.dataset_info.train_samples
     return {
-        "repeated_share": workload.repeated_share,
-        "left_out_share": workload.left_out_share,
+        "repeated_share": share_of_samples(of_epoch.repeated, train_samples),
+        "left_out_share": share_of_samples(of_epoch.left_out, train_samples),
         "warmup_samples": workload.warmup_steps * batch,
         "first_decay_samples": None if decay is None else decay * batch,
         "run_samples": None if most is None else most * workload.steps_per_epoch * batch,

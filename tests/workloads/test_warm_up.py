@@ -79,7 +79,7 @@ def test_a_rate_that_falls_before_its_peak_is_open(made, name):
 @pytest.mark.parametrize("made", [ssd, maskrcnn, resnet, gnmt, transformer])
 def test_where_the_warm_up_ends_the_rate_is_the_sets(made):
     """`warmup_steps` and `first_decay_step` are those of `learning_rate`."""
-    for name in named_sets(made("reference")):
+    for name in named_sets(type(made("reference"))):
         workload = made(name)
         if name == "demo" or workload.options.__dict__.get("plateau") == "last_warmup_rate":
             continue

@@ -7,7 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, OptimizerSettings, Round, Settings
+from workloads.api import (
+    Array,
+    Batch,
+    DatasetInfo,
+    Defaults,
+    Json,
+    LossScaling,
+    OptimizerSettings,
+    Round,
+    Settings,
+    build_options,
+)
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -59,7 +70,7 @@ class GNMT(TranslationWorkload):
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
         """Of the longest pair: logits, each LSTM's gates, cells and outputs, the attention's sums; fp32 or half of it."""
-        model, longest = settings.model, cls.options_of(settings).max_sequence_length
+        model, longest = settings.model, build_options(cls.Options, settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
         values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden

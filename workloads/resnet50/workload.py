@@ -34,7 +34,6 @@ class ResNet50(ClassifierWorkload):
 
     name = "resnet50"
     mlperf_name = "resnet"
-    default_rules = "v0.7"
     reference_model = REFERENCE_MODEL
     known_deviations = (
         "images are resized with half-pixel centres, the TensorFlow reference's without (docs/resnet50.md)",
@@ -100,7 +99,7 @@ class ResNet50(ClassifierWorkload):
 
     def _reference_steps(self, epochs: int) -> int:
         """Steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
-        return epochs * self.samples_per_epoch // self.settings.global_batch_size
+        return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
     @property
     def first_decay_step(self) -> int | None:

@@ -118,10 +118,6 @@ class Toy(Workload):
         manifest = json.loads((Path(settings.data_dir) / "manifest.json").read_text())
         return DatasetInfo(manifest["samples"], manifest["samples"], {}, "toy")
 
-    @property
-    def samples_per_epoch(self):
-        return self.dataset_info.train_samples
-
     def learning_rate(self, step):
         return self.settings.hyperparameters["learning_rate"]
 

@@ -18,7 +18,7 @@ from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
-from workloads.api import DatasetInfo, NonFiniteLossError, Settings
+from workloads.api import DatasetInfo, EpochSamples, NonFiniteLossError, Settings
 
 DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {
@@ -101,7 +101,7 @@ FIT = {"fit": "one minus the error"}
 
 
 class Explained(toy.Toy):
-    repeated_samples_per_epoch = 24
+    epoch_samples = EpochSamples(1000, repeated=24)
 
     def metric_signatures(self):
         return FIT

@@ -37,7 +37,7 @@ def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
     steps = [first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
     assert [int(step.arrays["bytes"][0]) for step in steps] == [size for size in sizes(64 * KIB) for _ in range(25)]
     assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
-    assert sum(step.global_samples for step in steps) == one.samples_per_epoch
+    assert sum(step.global_samples for step in steps) == one.epoch_samples.trained
 
 
 def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():

@@ -9,6 +9,7 @@ import pytest
 
 from suite.catalog.rounds import get_round
 from suite.compliance.check import check_file
+from suite.worker.evaluation import eval_accuracy_value
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling, ParameterRule
 from workloads.common.images.workload import GREY
@@ -92,7 +93,7 @@ def test_an_evaluation_after_every_epoch_of_both_orientations():
     sizes |= {f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)}
     workload = made("nvidia_v0.7_dgx1", dataclasses.replace(COCO, sizes=sizes))
     assert workload.steps_per_epoch == 2_444 + 1
-    assert workload.repeated_samples_per_epoch == 2_445 * 48 - 117_266
+    assert workload.epoch_samples.repeated == 2_445 * 48 - 117_266
     assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_445, 4_890]
 
 
@@ -120,7 +121,7 @@ def test_the_checker_of_v06_passes(tmp_path, name):
         key, content = start.split()[-1], json.loads("{" + body)
         content["value"] = keys.get(key, content["value"])
         if key == "eval_accuracy":
-            content["value"] = made(name).eval_accuracy_value({"BBOX": 0.3775, "SEGM": 0.343})
+            content["value"] = eval_accuracy_value({"BBOX": 0.3775, "SEGM": 0.343}, made(name).settings.targets)
         lines.append(f"{start}: {json.dumps(content)}\n")
     (tmp_path / "log.txt").write_text("".join(lines))
     verdict = check_file(tmp_path / "log.txt", "0.6.0")

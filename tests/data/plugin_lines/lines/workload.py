@@ -70,9 +70,9 @@ class LinesOptions(WorkloadOptions):
 
 
 class Lines(Workload):
-    name, mlperf_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
+    name, mlperf_name, sample_unit = "lines", "lines", "points"
     precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
-    runs_required, samples_per_epoch = 5, POINTS
+    runs_required = 5
     Options = LinesOptions
 
     @classmethod
