@@ -112,7 +112,7 @@ class LoggedSettings:
     """`off`: plain forms compute what kernels of the suite's own could; else empty."""
     hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")
     rules: str = setting("", cli_key="rules")
-    """Name of the round (`Workload.rounds`): `v0.5`, `v0.7`."""
+    """Name of the round, such as `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
