@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from benchmarks.measuring import parser_with, trainer_of
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo, Json, WorkerContext, Workload
 from workloads.common.networks.layer_lists import multiply_adds
@@ -30,7 +32,7 @@ from workloads.resnet50.workload import ResNet50
 from workloads.ssd.workload import SSD
 from workloads.zoo.workload import Zoo
 
-KINDS = {
+KINDS: Mapping[str, tuple[type[Workload], str, str, tuple[int, int], dict[str, int]]] = {
     "resnet50": (ResNet50, "reference", "imagenet", (1_281_167, 50_000), {"classes": 1_000}),
     "zoo": (Zoo, "sgd", "imagenet", (1_281_167, 50_000), {"classes": 1_000}),
     "ssd": (SSD, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), {"classes": 80}),
@@ -52,12 +54,13 @@ def full_size(
     kind, chosen, dataset, images, sizes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
     options |= {"image_size": pixels} if pixels else {}
-    values = kind.named_sets()[chosen].plain
+    values = named_sets(kind)[chosen].plain
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
+    model_parameters = kind.defaults("synthetic", get_round("v0.7", kind), options).model
     settings = synthetic.settings(
         name, framework=framework, profile="synthetic", cores_per_device=cores, precision=precision,
         global_batch_size=batch, stop="steps:10", dataset=dataset, data_dir=data,
-        model=kind.defaults("synthetic", "v0.7", options).model, hyperparameter_set=chosen, hyperparameters=values,
+        model=model_parameters, hyperparameter_set=chosen, hyperparameters=values,
         options={"evaluation_batch_size": batch, "compile": "auto", **options},
     )  # fmt: skip
     if data:

@@ -30,6 +30,8 @@ import numpy as np
 from benchmarks.bare.block import shortest
 from benchmarks.bare.rates import Case, mxnet_products, tensorflow_products
 from benchmarks.measuring import FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo
 from workloads.common.text.workload import TranslationWorkload
@@ -62,8 +64,8 @@ class Kind:
     def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
         """Return the workload on one CPU device, with one bucket of length `args.length`."""
         profile, chosen, words = self.sizes[args.size]
-        values = self.workload.named_sets()[chosen].plain
-        model = self.workload.defaults(profile, "v0.7", {}).model
+        values = named_sets(self.workload)[chosen].plain
+        model = self.workload.defaults(profile, get_round("v0.7", self.workload), {}).model
         settings = synthetic.settings(
             self.workload.name, framework=framework, profile=profile, cores_per_device=args.cores, precision=precision,
             global_batch_size=args.batch * (args.length if self.tokens else 1), stop="steps:10",

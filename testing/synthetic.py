@@ -4,7 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from workloads.api import HyperparameterSet, Settings, WorkerContext, Workload
+from suite.catalog.rounds import find_round
+from suite.catalog.sets import HyperparameterSet, named_sets
+from suite.common import registry
+from workloads.api import Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
@@ -18,12 +21,21 @@ def settings(workload: str, **changes: object) -> Settings:
         **{"devices": 1, "nodes": 1, "cores_per_device": 1, "precision": "fp32"},
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }
-    return Settings(workload=workload, **{**values, **changes})
+    values |= changes
+    return Settings(workload=workload, **{"round": round_figures(workload, str(values["rules"])), **values})
+
+
+def round_figures(workload: str, rules: str) -> dict[str, object]:
+    """Figures of a round for a workload, or for a workload that is not installed."""
+    kind = registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
+    found = find_round(rules, kind) or find_round(rules)
+    assert found is not None, rules
+    return found.figures
 
 
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
     """Settings of a reference run in fp32 on GPUs with one of a workload's sets."""
-    chosen = kind.named_sets()[name]
+    chosen = named_sets(kind)[name]
     values = {"profile": "reference", "device": "cuda", "global_batch_size": chosen["global_batch_size"].value}
     values |= {"hyperparameter_set": name, "hyperparameters": chosen.plain}
     return settings(kind.name, **{**values, **changes})

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from testing.synthetic_sentences import EDGES, PAIRS, SENTENCES, WORDS, batch, evaluation
 from workloads.api import DatasetInfo
@@ -20,7 +21,7 @@ CASES = {"steps": 0.0, "dropout": 0.2}
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> GNMT:
     """The workload of a case, at a high rate without warm-up."""
     changed = {"learning_rate": 0.01, "warmup_steps": 0, "dropout": CASES[case]}
-    chosen = GNMT.named_sets()["reference"]
+    chosen = named_sets(GNMT)["reference"]
     values = synthetic.hyperparameters(chosen, **changed, buckets=2, max_sequence_length=EDGES[1])
     settings = synthetic.settings(
         "gnmt", framework=framework, devices=devices, global_batch_size=SENTENCES, dataset="translation-demo",

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo
 from workloads.common.coco.masks import Polygons
@@ -40,7 +41,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     changed["num_image_candidates"] = chosen["candidates"]
-    values = synthetic.hyperparameters(MaskRCNN.named_sets()["demo"], **changed)
+    values = synthetic.hyperparameters(named_sets(MaskRCNN)["demo"], **changed)
     settings = synthetic.settings(
         "maskrcnn", framework=framework, devices=devices, global_batch_size=chosen["batch"] * devices, seed=5,
         dataset="coco-demo", model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,

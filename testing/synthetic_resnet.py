@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo
 from workloads.common.randomness import bits, integers, stream
@@ -30,7 +31,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     rate = 0.1 if case == "lars" else 0.002
     changed = {"learning_rate": rate, "warmup_epochs": 0, "initialisation": INITIALISATION}
     changed |= {"label_smoothing": 0.1} if case in ("sgd", "lars") else {}
-    values = synthetic.hyperparameters(ResNet50.named_sets()[chosen["set"]], **changed)
+    values = synthetic.hyperparameters(named_sets(ResNet50)[chosen["set"]], **changed)
     settings = synthetic.settings(
         "resnet50", framework=framework, devices=devices, global_batch_size=chosen["batch"], dataset="imagenet-demo",
         model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,

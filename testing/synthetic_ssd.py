@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo
 from workloads.common.randomness import bits, integers, normal, stream
@@ -30,7 +31,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
-    values = synthetic.hyperparameters(SSD.named_sets()["reference"], **changed)
+    values = synthetic.hyperparameters(named_sets(SSD)["reference"], **changed)
     settings = synthetic.settings(
         "ssd", framework=framework, devices=devices, global_batch_size=chosen["batch"], dataset="coco-demo",
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,

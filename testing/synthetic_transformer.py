@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from testing.synthetic_sentences import EDGES, PAIRS, SENTENCES, WORDS, batch, evaluation
 from workloads.api import DatasetInfo
@@ -22,7 +23,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
     """The workload of a case, at a high rate after one step of warm-up."""
     dropout, over = CASES[case]
     values = synthetic.hyperparameters(
-        Transformer.named_sets()["reference"], learning_rate=0.01, warmup_steps=1, dropout=dropout, smoothed_over=over,
+        named_sets(Transformer)["reference"], learning_rate=0.01, warmup_steps=1, dropout=dropout, smoothed_over=over,
         bucket_first=EDGES[0], bucket_growth=1.6, max_sequence_length=EDGES[1],
     )  # fmt: skip
     settings = synthetic.settings(

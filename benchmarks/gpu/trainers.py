@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from suite.common.registry import load_trainer
 from workloads.api import Arrays, Batch, Trainer, WorkerContext, Workload
 
@@ -57,7 +58,7 @@ def _ncf() -> Case:
     from workloads.ncf.workload import NCF
 
     folder = Path(tempfile.mkdtemp())
-    values = {name: one.value for name, one in NCF.named_sets()["demo"].items()}
+    values = {name: one.value for name, one in named_sets(NCF)["demo"].items()}
     settings = dataclasses.replace(synthetic.settings(folder), model=DEMO_MODEL, devices=1, hyperparameters=values)
     workload: Any = NCF(settings, synthetic.write(folder))
     data = workload.open_data(synthetic.place(0, range(1), 1), 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.catalog import sets
 from suite.common.paths import shipped
-from workloads.api import sets
 
 CONF = shipped("conf")
 _user_folders: list[Path] = []

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.deviations import Deviation, deviation_from_json, deviation_of_text
+from suite.catalog.former_names import current_run_file
 from suite.common.labels import Label, label_from_json, label_of_text
 from suite.common.paths import mapped
 from suite.common.run_folder import safe_name
 from workloads import files
-from workloads.api import DatasetInfo, Deviation, Json, Settings
-from workloads.api.deviations import deviation_from_json, deviation_of_text
-from workloads.api.former_names import current_run_file
+from workloads.api import DatasetInfo, Json, Settings
 
 SCHEMA = 2
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.common import registry
 from suite.common.git_state import committed_blobs, git_state
 from suite.common.paths import PROJECT
 
-_SUITE_FOLDERS = ("agent", "common", "launch", "machine", "worker")
+_SUITE_FOLDERS = ("agent", "catalog", "common", "launch", "machine", "worker")
 """Folders of `suite` from which workers import (pyproject.toml, import contracts)."""
 _SHARED = ("workloads/api", "workloads/common", "workloads/frameworks")
 _PACKAGE_FILE = "suite/__init__.py"
@@ -97,6 +98,15 @@ def files_unlike_commit(workload: str, framework: str) -> list[str]:
     files = _listed_files(str(PROJECT), workload, framework)
     present = {name: blob for name, blob in _blobs(files, algorithm).items() if not name.startswith(_PLUGIN)}
     return sorted(name for name in {*committed, *present} if committed.get(name) != present.get(name))
+
+
+def code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
+    """Return a deviation if the code of this checkout differs from the commit that the log names."""
+    changed = files_unlike_commit(workload, framework)
+    if not changed:
+        return ()
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return (Deviation(DeviationCode.CHANGED_CODE, detail=f"code unlike its commit: {changed[0]}{more}"),)
 
 
 def blob_id(content: bytes, algorithm: str = "sha1") -> str:

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.yaml_files import read_yaml
 from suite.common import conf, registry
 from suite.common.registry import invalid_choice
 from workloads.api import Json
-from workloads.api.yaml_files import read_yaml
 
 SIZES = ("full", "ci")
 _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure")

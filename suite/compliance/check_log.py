@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.rounds import find_round
 from suite.common.run_end import EndStatus
 from suite.compliance import rule_files, rulesets, suite_log
 from suite.compliance.complaints import (
@@ -35,7 +36,6 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api import get_round
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
     """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
     first = next((event for event in events if event.key == "epoch_start"), None)
-    of_round = get_round(record.settings.rules) if record.settings.profile else None
+    of_round = find_round(record.settings.rules) if record.settings.profile else None
     if of_round is None or of_round.first_epoch != 0 or first is None or first.metadata.get("epoch_num") != 1:
         return None
     if any(

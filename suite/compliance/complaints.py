@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from suite.catalog.deviations import shown
 from suite.results.directions import improves_as_it_falls
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api.deviations import shown
 
 
 class ComplaintKind(enum.Enum):

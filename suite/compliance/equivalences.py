@@ -5,6 +5,7 @@ docs/packaging.md has the equations and how the figures were measured.
 
 from __future__ import annotations
 
+from suite.catalog.rounds import get_round
 from suite.common import registry
 from suite.launch.registered_frameworks import known
 from suite.results.logs.record import RunRecord
@@ -22,7 +23,7 @@ def equivalences(record: RunRecord) -> list[str]:
     optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
-        stated, listed = workload.known_deviations, workload.get_round(settings.rules).listed_optimizers
+        stated, listed = workload.known_deviations, get_round(settings.rules, workload).listed_optimizers
     except ValueError:  # not installed here, or of a round that it does not have
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]

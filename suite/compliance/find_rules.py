@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.yaml_files import parse_yaml, read_text
 from suite.common.paths import expand_user, real_path
 from suite.compliance import generated_rules, rule_files, rulesets
 from suite.compliance.rulesets import Ruleset
-from workloads.api.yaml_files import parse_yaml, read_text
 
 RULESET = rulesets.DEFAULT
 

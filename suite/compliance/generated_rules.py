@@ -20,10 +20,11 @@ from typing import Any
 
 import yaml
 
+from suite.catalog.rounds import get_round, workload_names
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.results.targets import metric_abbreviation
 from workloads.api import Round, Settings, Workload
-from workloads.api.rounds import workload_names
 
 NCF_DEMO, NCF_REFERENCE, OF_V05 = NAMES = ("ncf_demo", "ncf_reference", "v0.5")
 """Rules for NCF demos, for NCF with `profile=reference`, and for other workloads of round v0.5."""
@@ -87,7 +88,7 @@ def _ncf_entries(is_reference: bool) -> list[Entry]:
     EpochSchedule of a log without `suite_run` count from 1.
     """
     kind = registry.load_workload(_NCF)
-    found = kind.get_round(kind.default_rules)
+    found = get_round(kind.default_rules, kind)
     ((metric, target),) = found.targets.items()
     first_epoch = f"(the first is {found.first_epoch} under rules {found.name}, else 1)"
     is_reached = f"isinstance(v['value'], (int, float)) and {target!r} <= v['value'] < 1.0"
@@ -123,8 +124,8 @@ def _v05_entries() -> list[Entry]:
     A log has a number as its quality, or a dictionary if the workload has several metrics.
     """
     kinds = [registry.load_workload(name) for name in workload_names(OF_V05) if name != _NCF]
-    of_round = kinds[0].get_round(OF_V05)
-    targets = {kind.mlperf_name: dict(kind.get_round(OF_V05).targets) for kind in kinds}
+    of_round = get_round(OF_V05, kinds[0])
+    targets = {kind.mlperf_name: dict(get_round(OF_V05, kind).targets) for kind in kinds}
     rules, clock = repr(of_round.name), repr(of_round.clock)
     (metrics,) = (least for least in targets.values() if len(least) > 1)  # one workload has several
     several = " and ".join(f"v['value'][{name!r}] >= s['least'][{name!r}]" for name in metrics)
@@ -312,12 +313,12 @@ def _free(name: str, value: Any) -> Entry:
 
 def _reference_run(kind: type[Workload], found: Round) -> Workload:
     """Return the workload of a run with `profile=reference`, with the published counts of its data."""
-    defaults = kind.defaults("reference", found.name, {})
-    chosen = kind.named_sets()[defaults.hyperparameter_set]
+    defaults = kind.defaults("reference", found, {})
+    chosen = named_sets(kind)[defaults.hyperparameter_set]
     values = {name: item.value for name, item in chosen.items()}
     settings = Settings(
-        workload=kind.name, profile="reference", rules=found.name, device="cpu", devices=1, nodes=1,
-        cores_per_device=1, global_batch_size=values["global_batch_size"], model=defaults.model,
+        workload=kind.name, profile="reference", rules=found.name, round=found.figures, device="cpu", devices=1,
+        nodes=1, cores_per_device=1, global_batch_size=values["global_batch_size"], model=defaults.model,
         targets=defaults.targets, hyperparameters=values,
     )  # fmt: skip
     return kind(settings, kind.load_dataset_info(settings))

@@ -8,8 +8,13 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from suite.catalog.deviations import Deviation, DeviationCode, data_deviation
+from suite.catalog.division import find_deviations, schedule_inputs
+from suite.catalog.rounds import find_round
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.common.labels import LabelKind
 from suite.compliance.complaints import MISSING, Complaint
@@ -19,8 +24,7 @@ from suite.launch.recorded_env import environment_deviations
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api import Deviation, DeviationCode, Json, Settings, Workload, fingerprints
-from workloads.api.deviations import data_deviation
+from workloads.api import Json, Settings, Workload, fingerprints
 
 RESUMED = Deviation(DeviationCode.RESUMED, detail="the run was resumed from a checkpoint")
 _FILE_OPTIONS = ("backbone_weights",)
@@ -97,15 +101,17 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     logged, parts = json.loads(settings_json), json.loads(parts_json)
     kind: type[Workload] = registry.load_workload(logged["workload"])
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
+    if (closed := find_round(settings.rules, kind)) is not None:
+        settings = replace(settings, round=closed.figures)
     dataset_info = kind.load_dataset_info(settings)  # without a folder of data: the published counts
     workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}
-    rule_inputs = {name: value for name, value in workload.rule_inputs().items() if name not in SHARES}
+    rule_inputs = {name: value for name, value in schedule_inputs(workload).items() if name not in SHARES}
     set_name = settings.hyperparameter_set
     found = []
-    if set_name not in kind.named_sets():
+    if set_name not in named_sets(kind):
         found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", sentence=_unknown_set(set_name)))
-    found += [*kind.deviations(settings), *kind.deviations(settings, **rule_inputs, **shares)]
+    found += [*find_deviations(kind, settings), *find_deviations(kind, settings, **rule_inputs, **shares)]
     found += map(data_deviation, dataset_info.notes)
     counts = {"train_samples": dataset_info.train_samples, "eval_samples": dataset_info.evaluation_samples}
     not_compared = {*_FILE_OPTIONS, *kind.length_dependent_log_keys}

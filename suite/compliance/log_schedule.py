@@ -16,7 +16,7 @@ from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.quality import first_that_meets
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean
-from workloads.api import Json, Workload
+from workloads.api import Json, Workload, num_steps, share_of_samples
 
 BLOCK_KEYS = frozenset(
     {
@@ -26,7 +26,7 @@ BLOCK_KEYS = frozenset(
 )
 """Keys of the lines that the loop writes for a block, in an order that follows from the schedule."""
 SHARE_ROUNDING = 1e-6
-"""`left_out_share` is rounded up to a multiple of this (`Workload.left_out_share`)."""
+"""`left_out_share` is rounded up to a multiple of this (`share_of_samples`)."""
 
 
 @dataclass(frozen=True)
@@ -93,25 +93,22 @@ def find_schedule_complaints(
 def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWorkload) -> Schedule:
     """Return the schedule of a run. Raises NotVerifiableError and ContradictoryCountsError."""
     workload = logged.workload
-    if type(workload).steps_in_epoch is not Workload.steps_in_epoch:
+    if type(workload).epochs is not Workload.epochs:
         raise NotVerifiableError(f"epochs of {workload.name} have different numbers of steps")
     _check_repeated_samples(events, logged)
     depends_on_lengths = bool(workload.length_dependent_log_keys) and record.settings.profile != "synthetic"
     if depends_on_lengths and not logged.has_recorded_facts:
         return _schedule_from_log(record, events, workload)
-    batch = workload.settings.global_batch_size
+    batch, of_epoch = workload.settings.global_batch_size, workload.epoch_samples
     if workload.batch_unit == "tokens":
-        dataset_info = workload.dataset_info
-        samples = dataset_info.train_samples - workload.left_out_samples_per_epoch + workload.repeated_samples_per_epoch
+        samples = workload.dataset_info.train_samples - of_epoch.left_out + of_epoch.repeated
         steps = workload.steps_per_epoch
         return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
-    repeated = workload.repeated_samples_per_epoch
+    repeated = of_epoch.repeated
     if not logged.has_recorded_facts:  # it may follow from the shapes of the images, and the log has it
         repeated = whole_number(suite_run_value(events).get("repeated_samples_per_epoch")) or 0
-    samples = workload.samples_per_epoch + repeated
-    has_full_steps = workload.steps_per_epoch == math.ceil(
-        (workload.samples_per_epoch + workload.repeated_samples_per_epoch) / batch
-    )
+    samples = of_epoch.trained + repeated
+    has_full_steps = workload.steps_per_epoch == num_steps(of_epoch.trained + of_epoch.repeated, batch)
     steps = math.ceil(samples / batch) if has_full_steps else workload.steps_per_epoch
     return Schedule(steps, samples, batch, has_full_steps, lambda: _scaled_steps(workload, steps))
 
@@ -127,21 +124,18 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
         return
     repeated, share = whole_number(stated), number(suite_run.get("repeated_share"))
     depends_on_lengths = bool(workload.length_dependent_log_keys) and not logged.has_recorded_facts
-    least = 0 if depends_on_lengths else workload.repeated_samples_per_epoch
+    least = 0 if depends_on_lengths else workload.epoch_samples.repeated
     is_exact = logged.has_recorded_facts or (not depends_on_lengths and len(workload.shapes()) == 1)
     needed = f"{least}" if is_exact else f"at least {least}"
-    fits_share = share is None or repeated is None or _share(repeated, workload.dataset_info.train_samples) == share
+    fits_share = (
+        share is None or repeated is None or share_of_samples(repeated, workload.dataset_info.train_samples) == share
+    )
     if fits_share and repeated is not None and (repeated == least if is_exact else repeated >= least):
         return
     line = next((event.line for event in events if event.key == "suite_run"), 0)
     found = f"repeated_samples_per_epoch {clean(str(stated), 40)}, repeated_share {clean(str(share), 40)}"
     complaint = Complaint("suite_run", line, found, f"{needed}, and its share of train_samples", NEVER_EDIT)
     raise ContradictoryCountsError(complaint)
-
-
-def _share(samples: int, train_samples: int) -> float:
-    """Return samples as a share of the training samples, rounded up as in `Workload.repeated_share`."""
-    return -(-samples * 10**6 // train_samples) / 10**6 if samples and train_samples else 0.0
 
 
 def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
@@ -192,7 +186,7 @@ def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload:
     The published counts decide: whether a block ends with an epoch does not depend on the number of steps of an epoch.
     """
     per_epoch = workload.steps_per_epoch
-    schedule = Schedule(per_epoch, workload.samples_per_epoch, 1, False, workload.evaluation_steps)
+    schedule = Schedule(per_epoch, workload.epoch_samples.trained, 1, False, workload.evaluation_steps)
     block = next(find_blocks(schedule, record.settings, _max_epochs(record.settings, events)), None)
     if block is None or block.first_step or block.stop_step % per_epoch:
         return 0

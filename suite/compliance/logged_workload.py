@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from suite.catalog.former_names import current_run_file
+from suite.catalog.rounds import find_round
 from suite.common import registry
 from suite.common.runspec import dataset_info_from_json
 from suite.results.logs.events import Event, whole_number
@@ -17,7 +19,6 @@ from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
 from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
-from workloads.api.former_names import current_run_file
 
 PARTS = ("model", "hyperparameters", "options")
 """Objects of `suite_run` that decide what a run computes, in addition to its settings."""
@@ -82,7 +83,9 @@ def build_workload(
     figures = of_run.get("round") if isinstance(of_run, dict) else None
     if isinstance(figures, dict) and figures.get("name") == settings.rules:
         settings = replace(settings, round=figures)
-    elif settings.rules not in kind.rounds():
+    elif (installed := find_round(settings.rules, kind)) is not None:
+        settings = replace(settings, round=installed.figures)
+    else:
         raise NotVerifiableError(f"round {clean(settings.rules, 40)} is not installed here")
     recorded_facts = _recorded_facts(record, run_file)
     dataset_info = replace(

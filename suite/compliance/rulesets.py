@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.catalog.rounds import find_round
 from suite.compliance.generated_rules import NCF_DEMO, NCF_REFERENCE, OF_V05
 from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
-from workloads.api import get_round
 
 DEFAULT = "0.7.0"
 """The ruleset of this suite's own logs, and of logs that do not tell their round."""
@@ -77,7 +77,7 @@ def rules_of(record: RunRecord) -> Ruleset | None:
 def ruleset_of(record: RunRecord) -> str | None:
     """The ruleset of a log of ours; empty: mlperf-logging has none for its round. Of a round that is a file of the user's, what
     the log says; None: nothing that is installed and has the benchmark."""
-    found = get_round(record.settings.rules)
+    found = find_round(record.settings.rules)
     if found is not None:
         return found.ruleset
     named = record.settings.ruleset

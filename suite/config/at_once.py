@@ -34,7 +34,7 @@ def answer(arguments: Sequence[str]) -> str | None:
 
 def _plugins_of_the_file() -> bool:
     """Check whether conf/config.yaml lists plugins, which may define workloads."""
+    from suite.catalog.yaml_files import read_yaml
     from suite.common.conf import CONF
-    from workloads.api.yaml_files import read_yaml
 
     return bool(read_yaml(CONF / "config.yaml").get("plugins"))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from suite.catalog.yaml_files import read_yaml
 from suite.common import conf
 from suite.common.conf import CONF
 from suite.common.paths import expand_user
 from suite.config import overrides
-from workloads.api.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.utils import configure_log
 from omegaconf import DictConfig, OmegaConf
 
+from suite.catalog.yaml_files import read_yaml
 from suite.common import conf, registry
 from suite.common.conf import CONF
 from suite.common.run_config import RunConfig
@@ -21,7 +22,6 @@ from suite.config import overrides
 from suite.config.key_suggestions import FILE_GROUPS
 from suite.config.user_files import check_files
 from workloads.api import OPTION_GROUPS, default_values, option_keys
-from workloads.api.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)

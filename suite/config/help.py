@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from typing import Any
 
+from suite.catalog.deviations import shown
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study_file import load_study, study_names
 from suite.config.key_suggestions import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
 from suite.launch.registered_frameworks import known
 from workloads.api import OPTION_GROUPS, invalid_choice
-from workloads.api.deviations import shown
 
 HEAD = """Train workloads to a quality target and log it.
 
@@ -71,10 +73,10 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
     """
     kind = registry.load_workload(name)
     try:
-        defaults = kind.defaults(profile, kind.default_rules, {})
+        defaults = kind.defaults(profile, get_round(kind.default_rules, kind), {})
     except ValueError as error:
         return [f"workload={name}: {error}"]
-    sets = kind.named_sets()
+    sets = named_sets(kind)
     chosen_name = typed_set or defaults.set_for(framework)
     if chosen_name not in sets and chosen_name:
         return [str(invalid_choice("workload.hyperparameter_set", chosen_name, sets))]

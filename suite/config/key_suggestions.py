@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field
 from typing import Any
 
+from suite.catalog import rounds
+from suite.catalog.sets import named_sets
 from suite.common import conf, registry
 from suite.common.run_config import RunConfig, known_fields, subgroup
 from suite.common.study_file import SIZES, study_names
-from workloads.api import OPTION_GROUPS, kind_of, option_keys, rounds
+from workloads.api import OPTION_GROUPS, kind_of, option_keys
 
 GROUPS = ("workload", "framework", "profile", "environment", "system")
 """Keys that choose a file below conf/ or in a folder of the user."""
@@ -98,7 +100,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if key == "workload.dataset":
         return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
-        return sorted(registry.load_workload(workload).named_sets())
+        return sorted(named_sets(registry.load_workload(workload)))
     if item is None:
         return []
     found = list(item.metadata.get("choices") or (["true", "false"] if kind_of(item) == "bool" else []))
@@ -110,7 +112,7 @@ def metrics(workload: str) -> list[str]:
     kind, names = registry.load_workload(workload), dict[str, None]()
     for profile in ("reference", "demo", "synthetic"):
         try:
-            names |= dict.fromkeys(kind.defaults(profile, kind.default_rules, {}).targets)
+            names |= dict.fromkeys(kind.defaults(profile, rounds.get_round(kind.default_rules, kind), {}).targets)
         except ValueError:  # not a profile of this workload
             continue
     return list(names)

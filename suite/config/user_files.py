@@ -10,8 +10,8 @@ from pathlib import Path
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from suite.catalog.yaml_files import parse_yaml, read_text
 from suite.common import conf
-from workloads.api.yaml_files import parse_yaml, read_text
 
 MAX_DEPTH = 10
 """Largest number of files in a chain of defaults lists. Hydra reads each file again for every file above it in the chain."""

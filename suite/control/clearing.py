@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.control import caches
 from suite.control.command import Command
 from suite.control.hosts.agents import Agents
 from suite.plan.job import Job
-from workloads.api import Deviation, DeviationCode
 
 
 def clear_caches(job: Job, command: Command, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.common.paths import PROJECT
 from suite.common.runspec import RunSpec
 from suite.results.text import clean
 from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
-from workloads.api import Deviation, DeviationCode
 
 KEY = "suite_open"
 """Key of the line with these reasons (docs/logs.md)."""

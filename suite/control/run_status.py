@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from suite.catalog.deviations import Deviation
 from suite.common.run_folder import OPEN_REASONS, STATUS_FILE
 from suite.common.runspec import RunSpec, write_atomically
-from workloads.api import Deviation
 from workloads.process_identity import this_process
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.catalog.deviations import Deviation
 from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.control import interrupts
@@ -21,7 +22,6 @@ from suite.control.run_status import RunStatus, StatusFile
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, command_variables, create_rendezvous, needs_private_network
 from suite.launch.hosts import hosts_of
-from workloads.api import Deviation
 
 
 class Supervisor:

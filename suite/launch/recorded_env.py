@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.launch.base import WAITING_VARIABLES
 from suite.launch.registered_frameworks import tuning_variables
-from workloads.api import Deviation, DeviationCode
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
 """Prefixes of recorded variables that are specific to a machine, and that are not copied to remote machines."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.catalog.rounds import find_round
 from suite.common.job_name import is_in_name, named
 from suite.common.labels import LabelKind
 from suite.common.paths import real_path
@@ -22,7 +23,6 @@ from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
-from workloads.api import get_round
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     for name, found in benchmarks.items():
         rounds = {
-            record.settings.rules: get_round(record.settings.rules) for record in found if record.settings.profile
+            record.settings.rules: find_round(record.settings.rules) for record in found if record.settings.profile
         }
         others = sorted(name for name, one in rounds.items() if one is None or one.ruleset != DEFAULT)
         if name != "ncf" and others:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from suite.catalog.deviations import Deviation, data_deviation
+from suite.catalog.division import find_deviations, schedule_inputs
 from suite.common import registry
 from suite.common.run_config import SystemConfig
 from suite.common.runspec import RunSpec
@@ -15,8 +17,7 @@ from suite.environments.environment import Environment
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.launch.recorded_env import environment_deviations
-from workloads.api import DatasetInfo, Deviation, Settings, Workload
-from workloads.api.deviations import data_deviation
+from workloads.api import DatasetInfo, Settings, Workload
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Job:
         run = replace(run, settings=replace(run.settings, seed=seed))
         if run.deviations:
             return run
-        deviations = tuple(self.workload.deviations(run.settings, cache_clear=cache_cleared))
+        deviations = tuple(find_deviations(self.workload, run.settings, cache_clear=cache_cleared))
         return replace(run, deviations=deviations, division=division_of(deviations))
 
 
@@ -86,11 +87,12 @@ class PartialJob:
         Args:
             of_run: The workload with its data set. With it, lengths are checked too.
         """
-        rule_inputs = {"seed_source": self.seed_source, **(of_run.rule_inputs() if of_run is not None else {})}
+        rule_inputs = {"seed_source": self.seed_source, **(schedule_inputs(of_run) if of_run is not None else {})}
         of_data = map(data_deviation, self.dataset_info.notes if self.dataset_info is not None else ())
         of_environment = environment_deviations(self.environment_variables)
-        check = self.workload.deviations
-        return (*check(self.settings), *check(self.settings, **rule_inputs), *of_data, *of_environment)
+        of_settings = find_deviations(self.workload, self.settings)
+        of_inputs = find_deviations(self.workload, self.settings, **rule_inputs)
+        return (*of_settings, *of_inputs, *of_data, *of_environment)
 
     @property
     def generates(self) -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from suite.catalog.deviations import RESUMED
 from suite.common import checkpoint_files
 from suite.common.job_name import is_in_name
 from suite.common.labels import Label, LabelKind
@@ -28,7 +29,6 @@ from suite.common.runspec import RunSpec, read_run, write_atomically
 from suite.launch.recorded_env import identifying_variables
 from workloads import files
 from workloads.api import Json, Settings, field_names
-from workloads.api.deviations import RESUMED
 
 FINISHED = ("success", "target_missed")
 _MAX_DIFFERENCES = 5

@@ -12,7 +12,7 @@ from suite.common.git_state import git_state
 from suite.common.labels import Label, LabelKind, profile_label
 from suite.common.run_config import RunConfig
 from suite.common.runspec import RunSpec
-from suite.common.source_code import expected_digest, files_unlike_commit
+from suite.common.source_code import code_deviations, expected_digest
 from suite.common.study_file import StudyCell
 from suite.launch.hosts import AvailableHost, assign_devices
 from suite.machine import devices
@@ -21,7 +21,7 @@ from suite.plan.capacity import check_inputs
 from suite.plan.device_choice import visible_gpus
 from suite.plan.job import Job, PartialJob, division_of
 from suite.plan.validate_workload import check_workload
-from workloads.api import DatasetInfo, Deviation, DeviationCode, Settings, Workload
+from workloads.api import DatasetInfo, Settings, Workload
 
 
 def make_job(
@@ -53,7 +53,7 @@ def make_job(
     check_workload(of_run)
     check_inputs(of_run, draft.hosts)
     fixed_labels, cores = _labels(settings, dataset_info, draft.hosts)
-    deviations = draft.deviations(of_run) or _code_deviations(workload.name, framework.name)
+    deviations = draft.deviations(of_run) or code_deviations(workload.name, framework.name)
     installed = {name: version for name, version in draft.versions.items() if version is not None}
     versions = {"suite": __version__, **installed}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
@@ -126,15 +126,6 @@ def _labels(
     if settings.straggler_ms:
         labels.append(Label(LabelKind.STRAGGLER, f"{settings.straggler_ms} ms"))
     return (*labels, *(Label(LabelKind.DATA, note) for note in dataset_info.notes)), cores
-
-
-def _code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
-    """Return a deviation if the code of this checkout differs from the commit that the log names."""
-    changed = files_unlike_commit(workload, framework)
-    if not changed:
-        return ()
-    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return (Deviation(DeviationCode.CHANGED_CODE, detail=f"code unlike its commit: {changed[0]}{more}"),)
 
 
 def _identity(

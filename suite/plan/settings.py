@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.registry import invalid_choice
@@ -53,9 +55,9 @@ def resolve_settings(
     """
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
-    of_round = workload.get_round(rules)
+    of_round = get_round(rules, workload)
     options = typed_options(config, workload)
-    defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
+    defaults = workload.defaults(profile, of_round, _set_by_user(workload, options))
     devices = decide_devices(config, profile, framework, hosts, lacks)
     device, cores = devices.kind, devices.cores
     config = replace(config, gpus=devices.count, oversubscribe=devices.oversubscribe)
@@ -160,7 +162,7 @@ def _precision(
     precision, allowed = str(config.precision), framework.precisions_of(workload)
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
-        closed = [row.allowed for row in workload.get_round(rules).rows if "precision" in row.names]
+        closed = [row.allowed for row in get_round(rules, workload).rows if "precision" in row.names]
         usable = [choice for choice in workload.gpu_precisions if choice in allowed and least >= FIRST_WITH[choice]]
         offered = [choice for choice in usable if all(allows.holds(choice, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
@@ -303,7 +305,7 @@ def _values(
     Values that the user sets replace those of the hyperparameter set. The learning rate is scaled to the requested batch
     size, unless the user sets it.
     """
-    name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
+    name, sets = str(options.get("hyperparameter_set", "auto")), named_sets(workload)
     name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
         raise invalid_choice("workload.hyperparameter_set", name, sets)

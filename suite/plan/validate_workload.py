@@ -63,7 +63,7 @@ def _check_limit(workload: Workload) -> None:
 
 def _check_batch(workload: Workload) -> None:
     """Raise ValueError if a batch is larger than an epoch, so that an epoch would be a single step."""
-    settings, samples = workload.settings, workload.samples_per_epoch
+    settings, samples = workload.settings, workload.epoch_samples.trained
     if settings.global_batch_size <= samples:
         return
     rate = settings.hyperparameters.get("learning_rate")

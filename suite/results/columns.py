@@ -14,6 +14,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from suite.catalog.deviations import Deviation
 from suite.common.labels import Label, LabelKind
 from suite.common.run_end import SUCCESS
 from suite.results.combine import (
@@ -37,7 +38,7 @@ from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines,
 from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
 from suite.results.time_parts import TimeParts
-from workloads.api import Deviation, GradientAllReduceInfo, Json
+from workloads.api import GradientAllReduceInfo, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
+from suite.catalog.deviations import DeviationCode
 from suite.launch.recorded_env import identifying_variables
 from suite.results.columns import HEADINGS, Columns
 from suite.results.logs.keys import BOOKKEEPING
@@ -19,7 +20,7 @@ from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.targets import same_targets, target_text
 from suite.results.text import clean
-from workloads.api import DeviationCode, LoggedSettings, field_names
+from workloads.api import LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
 """Columns that identify an experiment of another program, in addition to the settings."""

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from suite.catalog.rounds import find_round
 from suite.common import registry
 from suite.common.registry import GENERATED
-from workloads.api import Round, get_round
+from workloads.api import Round
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
@@ -65,7 +66,7 @@ def absolute_place(path: Path) -> Path:
 
 def round_like(name: str) -> Round:
     """Return the round of this name, or v0.7 for a round that the suite does not have."""
-    found = get_round(name) or get_round("v0.7")
+    found = find_round(name) or find_round("v0.7")
     assert found is not None, "conf/rounds/v0.7.yaml"
     return found
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
 from suite.worker.heartbeat import INTERVAL_SECONDS, HeartbeatWriter
-from workloads.api import Arrays, DataPipeline, Trainer, Workload
+from workloads.api import Arrays, DataPipeline, Json, Trainer, Workload
 
 
 def evaluate(
@@ -33,6 +33,21 @@ def evaluate(
         return None
     with keep_alive(heartbeat, patience_seconds):
         return workload.compute_metrics(merge(gathered))
+
+
+def targets_reached(scores: Mapping[str, float], targets: Mapping[str, float]) -> bool:
+    """Return True if every metric has reached its target. Without targets, return False."""
+    return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())
+
+
+def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float]) -> Json:
+    """Return the value of `eval_accuracy` in the log.
+
+    It is a number if a single metric has a target, or else an object with the metrics that have targets. Without targets,
+    all metrics count.
+    """
+    names = [name for name in targets if name in scores] or list(scores)
+    return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
 
 
 def measured(workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter) -> Iterator[Arrays]:

@@ -9,7 +9,7 @@ from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.launch.base import omp_spin_settings
 from suite.launch.hosts import hosts_of
 from suite.worker.runlog import RunLog
-from workloads.api import Settings, Workload, field_names
+from workloads.api import Settings, Workload, field_names, share_of_samples
 
 PATHS = ("backbone_weights",)
 """Options that hold the path of a file on this machine. They are not logged."""
@@ -23,7 +23,7 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
         run: The run.
         workload: The workload, which provides the clock, the ruleset, and properties of the data.
     """
-    settings, metric_signatures = run.settings, workload.metric_signatures()
+    settings, metric_signatures, of_epoch = run.settings, workload.metric_signatures(), workload.epoch_samples
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
     log.event("submission_division", run.division)
@@ -48,9 +48,9 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "batch_unit": run.identity["batch_unit"],
             **({"metric_signatures": dict(metric_signatures)} if metric_signatures else {}),
             "data_fingerprint": run.dataset_info.fingerprint,
-            "repeated_samples_per_epoch": workload.repeated_samples_per_epoch,
-            "repeated_share": workload.repeated_share,
-            "left_out_share": workload.left_out_share,
+            "repeated_samples_per_epoch": of_epoch.repeated,
+            "repeated_share": share_of_samples(of_epoch.repeated, workload.dataset_info.train_samples),
+            "left_out_share": share_of_samples(of_epoch.left_out, workload.dataset_info.train_samples),
             "model": dict(settings.model),
             "hyperparameters": dict(settings.hyperparameters),
             "options": {name: value for name, value in settings.options.items() if name not in PATHS},

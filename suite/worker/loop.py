@@ -39,7 +39,7 @@ from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
 from suite.worker.checkpoint_manager import CheckpointManager
 from suite.worker.clock import ClockCheck
-from suite.worker.evaluation import evaluate, keep_alive
+from suite.worker.evaluation import eval_accuracy_value, evaluate, keep_alive, targets_reached
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.log_header import log_settings, write_log_header
 from suite.worker.runlog import JsonLines, RunLog
@@ -389,12 +389,12 @@ class Loop:
             raise ValueError(
                 f"score() returned {', '.join(scores) or 'no metrics'}, but there is a target for {', '.join(missing)}"
             )
-        met = scores is not None and self.workload.targets_reached(scores)
+        met = scores is not None and targets_reached(scores, self.settings.targets)
         # all ranks wait for the scores of rank 0
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
-        value = self.workload.eval_accuracy_value(self.scores) if self.scores else None
+        value = eval_accuracy_value(self.scores, self.settings.targets) if self.scores else None
         self.log.event("eval_accuracy", value, epoch_num=self._epoch_num(epoch))
         self.log.end("eval_stop", epoch_num=self._epoch_num(epoch))
         return reached

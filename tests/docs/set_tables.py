@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from suite.catalog.sets import HyperparameterSet, named_sets
 from suite.common import registry
-from workloads.api import HyperparameterSet, Json
+from workloads.api import Json
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MARKS = {"published": "", "derived": "ᵈ", "presumed": "ᵖ"}
@@ -19,7 +20,7 @@ MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.
 
 def table(workload: str, keys: list[str]) -> str:
     """The sets of a workload, a row each."""
-    sets = registry.load_workload(workload).named_sets()
+    sets = named_sets(registry.load_workload(workload))
     cells = [[name, *(cell(found, key) for key in keys)] for name, found in sets.items()]
     first, *rows = (f"| {' | '.join(row)} |" for row in [["set", *(f"`{key}`" for key in keys)], *cells])
     return "\n".join([first, "|---|" + "---:|" * len(keys), *rows, "", LEGEND])

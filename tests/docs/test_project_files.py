@@ -3,8 +3,8 @@
 import re
 
 import suite
+from suite.catalog.yaml_files import read_yaml
 from suite.common.paths import PROJECT
-from workloads.api.yaml_files import read_yaml
 
 WORKFLOWS = sorted((PROJECT / ".github" / "workflows").glob("*.yml"))
 

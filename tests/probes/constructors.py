@@ -5,6 +5,7 @@ import functools
 import gc
 import importlib
 
+from suite.catalog.sets import named_sets
 from suite.common.registry import frameworks_of, load_trainer, load_workload
 from testing import synthetic
 from tests.probes.image_trainers import place_here
@@ -26,7 +27,7 @@ def constructor(name, framework, devices):
     """A function that constructs the trainer of a demo, here or with changes of its place."""
     kind, module = load_workload(name), importlib.import_module(f"workloads.{name}.settings")
     settings = synthetic.settings(
-        name, framework=framework, devices=devices, model=module.DEMO_MODEL, hyperparameters=kind.named_sets()["demo"].plain,
+        name, framework=framework, devices=devices, model=module.DEMO_MODEL, hyperparameters=named_sets(kind)["demo"].plain,
         global_batch_size=1_024 if name == "transformer" else 4,  # tokens; or samples
     )  # fmt: skip
     workload, place = kind(settings, DatasetInfo(64, 64, SIZES[name], "synthetic")), place_here(devices)

@@ -6,15 +6,18 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from suite.catalog.division import effective_settings, schedule_inputs
+from suite.catalog.rounds import get_round
+from suite.catalog.rules import deviations
 from suite.common.runspec import RunSpec
 from suite.compliance import rulesets
 from suite.compliance.check_log import check_file, run_checker
 from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
+from suite.worker.evaluation import eval_accuracy_value
 from suite.worker.log_header import log_settings, write_log_header
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
-from workloads.api.rules import deviations
 
 IDENTITY = {
     **{"submission_org": "o", "submission_status": "onprem", "submission_platform": "p", "system": "s"},
@@ -90,7 +93,7 @@ def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality:
         if start(epoch + 1) <= stop:
             log.end("epoch_stop", epoch_num=epoch + offset)
     log.start("eval_start", epoch_num=end + offset)
-    log.event("eval_accuracy", workload.eval_accuracy_value(quality), epoch_num=end + offset)
+    log.event("eval_accuracy", eval_accuracy_value(quality, workload.settings.targets), epoch_num=end + offset)
     log.end("eval_stop", epoch_num=end + offset)
     samples, seconds = samples_of_first_steps(workload, stop) - samples_of_first_steps(workload, first), 0.0005
     stats = {"throughput": samples / seconds, "train_seconds": seconds, "evaluation_seconds": 0.0, "samples": samples}
@@ -106,7 +109,7 @@ def samples_of_first_steps(workload: Workload, steps: int) -> int:
         return 5 * dataset_info.train_samples * epochs + rest * batch
     if workload.batch_unit == "tokens":
         assert rest == 0
-        left_out, repeated = workload.left_out_samples_per_epoch, workload.repeated_samples_per_epoch
+        left_out, repeated = workload.epoch_samples.left_out, workload.epoch_samples.repeated
         return (dataset_info.train_samples - left_out + repeated) * epochs
     return steps * batch
 
@@ -139,8 +142,8 @@ def disagreements(
     for number, workload in enumerate(workloads):
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
-        values = {**workload.effective_settings(workload.settings), **workload.rule_inputs()}
-        rows = workload.get_round(workload.settings.rules).rows
+        values = {**effective_settings(type(workload), workload.settings), **schedule_inputs(workload)}
+        rows = get_round(workload.settings.rules, type(workload)).rows
         outside = {name for name in values if deviations(rows, values, [name])}
         complaints = checked(path)
         counts[not outside] += 1

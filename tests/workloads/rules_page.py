@@ -3,13 +3,17 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from suite.catalog.division import find_deviations, schedule_inputs
+from suite.catalog.rounds import find_round, get_round, workload_rounds
+from suite.catalog.rules import Rule
+from suite.catalog.sets import named_sets
 from tests.workloads.gnmt import rules_of_gnmt, test_gnmt_workload
 from tests.workloads.maskrcnn import rules_of_maskrcnn, test_maskrcnn_workload
 from tests.workloads.ncf import rules_of_ncf
 from tests.workloads.resnet50 import rules_of_resnet, test_resnet_workload
 from tests.workloads.ssd import rules_of_ssd, test_ssd_workload
 from tests.workloads.transformer import rules_of_transformer, test_transformer_workload
-from workloads.api import DatasetInfo, Round, Rule, Settings, Workload, get_round
+from workloads.api import DatasetInfo, Round, Settings, Workload
 from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ncf.dataset_info import published_facts
@@ -52,7 +56,7 @@ ROUNDS = ("v0.5", "v0.7")
 
 def shared_rows(name: str, workloads: Iterable[type[Workload]]) -> list[Rule]:
     """The rows that all of these workloads have that the round has."""
-    first, *others = (found.rows for one in workloads if (found := one.rounds().get(name)))
+    first, *others = (found.rows for one in workloads if (found := workload_rounds(one).get(name)))
     return [row for row in first if all(_text(row) in map(_text, rows) for rows in others)]
 
 
@@ -96,9 +100,12 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     """A workload's own rows, and what the checker does not see."""
     groups = (WORKLOADS, IMAGES) if workload in IMAGES else (WORKLOADS,)
     shared = {_text(row) for name in ROUNDS for group in groups for row in shared_rows(name, group)}
-    own = {name: [row for row in found.rows if _text(row) not in shared] for name, found in workload.rounds().items()}
+    own = {
+        name: [row for row in found.rows if _text(row) not in shared]
+        for name, found in workload_rounds(workload).items()
+    }
     lines = [f"## {workload.name}", "", *table(own)]
-    for name, found in workload.rounds().items():
+    for name, found in workload_rounds(workload).items():
         listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
         lines += (
@@ -113,29 +120,33 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
 
 def default_settings(workload: type[Workload], rules: str, framework: str) -> Settings:
     """Of a run of `profile=reference` on one GPU with the default set."""
-    defaults = workload.defaults("reference", rules, {})
+    found = get_round(rules, workload)
+    defaults = workload.defaults("reference", found, {})
     name = defaults.set_for(framework)
-    values = {key: item.value for key, item in workload.named_sets()[name].items()}
+    values = {key: item.value for key, item in named_sets(workload)[name].items()}
     return Settings(
-        workload=workload.name, framework=framework, profile="reference", rules=rules, device="cuda",
-        devices=1, nodes=1, cores_per_device=1, precision="fp32", global_batch_size=values.pop("global_batch_size"),
-        batch_rule="set", lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
-        targets=dict(defaults.targets), hyperparameter_set=name, hyperparameters=values, max_epochs=values["max_epochs"],
-        stop="target",
+        workload=workload.name, framework=framework, profile="reference", rules=rules, round=found.figures,
+        device="cuda", devices=1, nodes=1, cores_per_device=1, precision="fp32",
+        global_batch_size=values.pop("global_batch_size"), batch_rule="set", lr_scaling=values.pop("lr_scaling"),
+        dataset=defaults.dataset, model=defaults.model, targets=dict(defaults.targets), hyperparameter_set=name,
+        hyperparameters=values, max_epochs=values["max_epochs"], stop="target",
     )  # fmt: skip
 
 
 def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
     """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they should be."""
     of_run = {"seed_source": "system", "cache_clear": True, **of_run}
-    found = [*run.deviations(run.settings), *run.deviations(run.settings, **of_run, **run.rule_inputs())]
+    found = [
+        *find_deviations(type(run), run.settings),
+        *find_deviations(type(run), run.settings, **of_run, **schedule_inputs(run)),
+    ]
     return [deviation.text for deviation in found]
 
 
 def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
     """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
-    listed = workload.get_round(rules).listed_optimizers
+    listed = get_round(rules, workload).listed_optimizers
     is_listed = not listed or framework in listed.get(run.optimizer().name, ())
     return run.settings.hyperparameter_set, opened_by(run), is_listed
 
@@ -146,7 +157,9 @@ def sets() -> list[str]:
     for workload in WORKLOADS:
         cells = []
         for name_of_rules in ROUNDS:
-            names: dict[str, list[str]] = {} if name_of_rules in workload.rounds() else {"refused: no such round": []}
+            names: dict[str, list[str]] = (
+                {} if name_of_rules in workload_rounds(workload) else {"refused: no such round": []}
+            )
             for framework in FRAMEWORKS if not names else ():
                 name, open_by, listed = default_run(workload, name_of_rules, framework)
                 said = f"`{name}`" + (f", open: {'; '.join(open_by)}" if open_by else "") + ("" if listed else "*")
@@ -161,7 +174,7 @@ def rounds() -> list[str]:
     """What a round is for every workload."""
     lines = ["| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |", "|---|---|---|---|---|"]
     for name in ROUNDS:
-        found = get_round(name)
+        found = find_round(name)
         assert isinstance(found, Round)
         clock = "before set-up" if found.setup_is_timed else "after up to 20 minutes of set-up"
         checked_by = f"mlperf-logging {found.ruleset}" if found.ruleset else f"the suite's rules {name}"

@@ -5,10 +5,13 @@ from fractions import Fraction
 
 import pytest
 
+from suite.catalog.division import find_deviations, schedule_inputs
+from suite.catalog.sets import named_sets
 from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
 from tests.workloads.resnet50.test_resnet_workload import made as resnet
 from tests.workloads.ssd.test_ssd_workload import made as ssd
 from tests.workloads.transformer.test_transformer_workload import made as transformer
+from workloads.api import EpochSamples, share_of_samples
 from workloads.common.text.dataset_info import synthetic_lengths
 from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.workload import NCF
@@ -16,11 +19,11 @@ from workloads.ncf.workload import NCF
 MOST = Fraction(1, 100)
 IMAGES = {ssd: 117_266, resnet: 1_281_167}
 """Published counts of COCO 2017 and ImageNet."""
-ENTRIES = [(made, name) for made in IMAGES for name in made("reference").named_sets() if name.startswith("nvidia")]
+ENTRIES = [(made, name) for made in IMAGES for name in named_sets(type(made("reference"))) if name.startswith("nvidia")]
 
 
 def deviations(workload):
-    found = workload.deviations(workload.settings, **workload.rule_inputs())
+    found = find_deviations(type(workload), workload.settings, **schedule_inputs(workload))
     return [deviation.text for deviation in found if deviation.setting != "warmup_samples"]
 
 
@@ -31,10 +34,11 @@ def test_a_hundredth_of_an_epoch_may_be_repeated(made, batch):
     workload = made("reference", global_batch_size=batch, devices=1)
     repeated = -IMAGES[made] % batch
     share = Fraction(repeated, IMAGES[made])
-    assert workload.repeated_samples_per_epoch == repeated
-    assert 0 <= workload.repeated_share - share < 1e-6
+    assert workload.epoch_samples.repeated == repeated
+    rounded = share_of_samples(repeated, IMAGES[made])
+    assert 0 <= rounded - share < 1e-6
     allowed = share <= MOST
-    said = f"repeated share of an epoch {workload.repeated_share:.12g}, not 0.01 or less"
+    said = f"repeated share of an epoch {rounded:.12g}, not 0.01 or less"
     assert deviations(workload) == ([] if allowed else [said])
 
 
@@ -47,13 +51,13 @@ def test_published_closed_entries_stay_closed(made, name):
 def test_the_bound_itself(repeated, monkeypatch):
     """A hundredth of ImageNet is 12,811.67 images."""
     workload = resnet("reference")
-    monkeypatch.setattr(type(workload), "repeated_samples_per_epoch", repeated)
+    monkeypatch.setattr(type(workload), "epoch_samples", EpochSamples(1_281_167, repeated=repeated))
     assert bool(deviations(workload)) == (repeated > 12_811.67)
 
 
 def test_a_sample_left_out_is_open(monkeypatch):
     workload = ssd("reference")
-    monkeypatch.setattr(type(workload), "left_out_samples_per_epoch", 1)
+    monkeypatch.setattr(type(workload), "epoch_samples", EpochSamples(117_266, left_out=1))
     assert deviations(workload) == ["left-out share of an epoch 9e-06, not 0"]
 
 
@@ -69,15 +73,15 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
         rest = (rest if every else 0) + int(((lengths > first) & (lengths <= bucket.edge)).sum())
         rest, first = rest % bucket.batch_samples, bucket.edge
         left += 0 if every else rest
-    assert workload.left_out_samples_per_epoch == left
-    assert workload.repeated_samples_per_epoch == (-rest % bucket.batch_samples if every else 0)
+    assert workload.epoch_samples.left_out == left
+    assert workload.epoch_samples.repeated == (-rest % bucket.batch_samples if every else 0)
     told = any("share of an epoch" in text for text in deviations(workload))
-    assert told == (max(left, workload.repeated_samples_per_epoch) > workload.dataset_info.train_samples / 100)
+    assert told == (max(left, workload.epoch_samples.repeated) > workload.dataset_info.train_samples / 100)
 
 
 @pytest.mark.parametrize("made", [gnmt, transformer])
 def test_published_sets_of_translation_have_nearly_every_pair(made):
-    names = [name for name in made("reference").named_sets() if name.startswith("nvidia")]
+    names = [name for name in named_sets(type(made("reference"))) if name.startswith("nvidia")]
     assert names
     for name in names:
         assert not any("share of an epoch" in text for text in deviations(made(name)))
@@ -86,5 +90,5 @@ def test_published_sets_of_translation_have_nearly_every_pair(made):
 def test_a_smaller_last_batch_repeats_nothing():
     settings = dataclasses.replace(ssd("reference").settings, workload="ncf", rules="v0.5", model={}, options={})
     workload = NCF(dataclasses.replace(settings, profile="demo", global_batch_size=10**7), published_facts())
-    assert (workload.repeated_share, workload.left_out_samples_per_epoch) == (0.0, 0)
+    assert (workload.epoch_samples.repeated, workload.epoch_samples.left_out) == (0, 0)
     assert deviations(workload) == []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from suite.catalog.division import find_deviations
 from tests.workloads.closed_logs import assert_agreement
 from tests.workloads.rules_page import RULES
 
@@ -14,12 +15,12 @@ def rows(name):
 
 @rows("CLOSED")
 def test_what_is_closed(workload, settings, phrases):
-    assert [deviation.text for deviation in workload.deviations(settings)] == phrases
+    assert [deviation.text for deviation in find_deviations(workload, settings)] == phrases
 
 
 @rows("OPEN")
 def test_what_is_open_for_these_reasons_among_others(workload, settings, phrases):
-    assert phrases <= {deviation.text for deviation in workload.deviations(settings)}
+    assert phrases <= {deviation.text for deviation in find_deviations(workload, settings)}
 
 
 @pytest.mark.parametrize("workload", RULES)

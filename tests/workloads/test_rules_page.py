@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
+from suite.catalog.division import effective_settings
+from suite.catalog.rounds import RULE_INPUTS, get_round, workload_rounds
 from tests.workloads import rules_page
 from tests.workloads.rules_page import BEGIN, END, PAGE, ROUNDS, WORKLOADS
 from workloads.api import Settings, hyperparameter, option
-from workloads.api.rounds import RULE_INPUTS
 from workloads.resnet50.workload import ResNet50
 
 
@@ -15,16 +16,18 @@ def differences(workload):
     """Round to the settings of a workload that no row mentions, which would make every run open, and to names in rows that are
     no setting."""
     found = {}
-    for name, closed in workload.rounds().items():
+    for name, closed in workload_rounds(workload).items():
         mentioned = {setting for row in closed.rows for setting in (*row.names, *row.when)} - set(RULE_INPUTS)
-        settings = set(workload.effective_settings(Settings(workload=workload.name, rules=name)))
+        settings = set(effective_settings(workload, Settings(workload=workload.name, rules=name)))
         found[name] = sorted(settings ^ mentioned)
     return found
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_setting_has_a_row_in_the_rules_and_every_row_a_setting(workload):
-    assert differences(workload) == {name: [] for name in workload.rounds()}, "give these settings a row in conf/rounds"
+    assert differences(workload) == {name: [] for name in workload_rounds(workload)}, (
+        "give these settings a row in conf/rounds"
+    )
 
 
 def test_a_setting_without_a_row_is_named():
@@ -41,6 +44,8 @@ def test_the_page_has_the_tables_of_the_code():
 
 
 def test_a_row_changed_in_the_file_alone_is_seen(monkeypatch):
-    text, v07 = PAGE.read_text(encoding="utf-8"), ResNet50.get_round("v0.7")
-    monkeypatch.setattr(ResNet50, "rounds", lambda: {"v0.7": v07})
+    text, v07 = PAGE.read_text(encoding="utf-8"), get_round("v0.7", ResNet50)
+    every = rules_page.workload_rounds
+    one = {"v0.7": v07}
+    monkeypatch.setattr(rules_page, "workload_rounds", lambda kind: one if kind is ResNet50 else every(kind))
     assert text != rules_page.page(text)

@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from suite.catalog.division import find_deviations, schedule_inputs
+from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed
 from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
 from tests.workloads.maskrcnn.test_maskrcnn_workload import made as maskrcnn
@@ -18,7 +20,7 @@ CONSTANT_IMAGES = {ssd: 160_000 * 32, maskrcnn: 480_000 * 2, resnet: 30 * 1_281_
 def warmup(workload, **changes):
     """What the rules say of the warm-up."""
     workload = type(workload)(changed(workload.settings, **changes), workload.dataset_info)
-    found = workload.deviations(workload.settings, **workload.rule_inputs())
+    found = find_deviations(type(workload), workload.settings, **schedule_inputs(workload))
     return [deviation.text for deviation in found if deviation.setting == "warmup_samples"]
 
 
@@ -77,7 +79,7 @@ def test_a_rate_that_falls_before_its_peak_is_open(made, name):
 @pytest.mark.parametrize("made", [ssd, maskrcnn, resnet, gnmt, transformer])
 def test_where_the_warm_up_ends_the_rate_is_the_sets(made):
     """`warmup_steps` and `first_decay_step` are those of `learning_rate`."""
-    for name in made("reference").named_sets():
+    for name in named_sets(type(made("reference"))):
         workload = made(name)
         if name == "demo" or workload.options.__dict__.get("plateau") == "last_warmup_rate":
             continue

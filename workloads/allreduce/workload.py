@@ -19,7 +19,9 @@ from workloads.api import (
     DataPipeline,
     DatasetInfo,
     Defaults,
+    EpochSamples,
     Json,
+    Round,
     Settings,
     WorkerContext,
     Workload,
@@ -68,7 +70,6 @@ class AllReduce(Workload):
     mlperf_name = "allreduce"
     sample_unit = "bytes"
     batch_unit = "bytes"
-    default_rules = "v0.7"
     gpu_precisions = ()  # it is the type of what is summed
     precisions = {
         "pytorch": ("fp32", "bf16", "fp16"),
@@ -82,7 +83,7 @@ class AllReduce(Workload):
         self.sizes = sizes(settings.global_batch_size)
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """No data, no model, no target: one pass over all sizes. Raises ValueError but for profile=synthetic."""
         if profile != "synthetic":
             raise ValueError(
@@ -121,9 +122,9 @@ class AllReduce(Workload):
     # -- steps ----------------------------------------------------------------------------------------------------
 
     @property
-    def samples_per_epoch(self) -> int:
+    def epoch_samples(self) -> EpochSamples:
         """Bytes of the buffers of one pass over all sizes."""
-        return (WARMUPS + TIMED) * sum(self.sizes)
+        return EpochSamples((WARMUPS + TIMED) * sum(self.sizes))
 
     @property
     def steps_per_epoch(self) -> int:

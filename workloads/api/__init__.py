@@ -5,12 +5,12 @@ a *replica* is one device that holds a copy of the model; `WorkerContext` says w
 """
 
 from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetInfo, check_evaluation_coverage
-from workloads.api.deviations import Deviation, DeviationCode
-from workloads.api.epochs import EpochSchedule, num_steps
+from workloads.api.epochs import EpochSamples, EpochSchedule, num_steps, share_of_samples
 from workloads.api.exchange import ParameterServerClient, ParameterServerTransport, metadata_size, record_update
 from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,
+    Hyperparameter,
     WorkloadOptions,
     build_options,
     check_value,
@@ -23,9 +23,7 @@ from workloads.api.options import (
     option_keys,
     suggestion,
 )
-from workloads.api.rounds import get_round
-from workloads.api.rules import Round, Rule
-from workloads.api.sets import Hyperparameter, HyperparameterSet
+from workloads.api.round import Round
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import GradientAllReduceInfo, NonFiniteLossError, Trainer, TrainStats, check_finite
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule

@@ -1,10 +1,31 @@
-"""Epochs as steps: where each begins, whether all have the same number of steps or not."""
+"""Epochs: their samples, and the steps at which they begin."""
 
 from __future__ import annotations
 
 import bisect
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EpochSamples:
+    """Size of an epoch."""
+
+    trained: int
+    """Samples that an epoch trains on, in `Workload.batch_unit`, without repeated samples that fill up a last batch."""
+    repeated: int = 0
+    """Samples of the data set that an epoch trains on a second time, to fill up its last batch."""
+    left_out: int = 0
+    """Samples of the data set that an epoch does not train on."""
+
+
+def share_of_samples(samples: int, train_samples: int) -> float:
+    """Return samples as a share of the training samples, rounded up to a millionth.
+
+    Rounding up ensures that the result exceeds any bound that the exact share exceeds.
+    """
+    return -(-samples * 10**6 // train_samples) / 10**6 if samples and train_samples else 0.0
 
 
 def num_steps(samples: int, global_batch_size: int) -> int:

@@ -64,6 +64,15 @@ def hyperparameter(
     return field(default=default, metadata={**metadata, "internal": not overridable, "of_set": True})
 
 
+@dataclass(frozen=True)
+class Hyperparameter:
+    """Value of a hyperparameter set, with its source."""
+
+    value: Json
+    source: str
+    """`published: …`, `derived: …`, `presumed: …` or `user`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkloadOptions:
     """`workload.*` of every workload with data and named sets."""

@@ -112,7 +112,7 @@ class LoggedSettings:
     """`off`: plain forms compute what kernels of the suite's own could; else empty."""
     hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")
     rules: str = setting("", cli_key="rules")
-    """Name of the round (`Workload.rounds`): `v0.5`, `v0.7`."""
+    """Name of the round, such as `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
@@ -158,7 +158,7 @@ class Settings(LoggedSettings):
     data_dir: str = setting("", logged=False, must_match_on_resume=False)
     """Folder of the prepared data set; empty under `profile=synthetic`."""
     round: Mapping[str, Json] = setting({}, logged=False, must_match_on_resume=False, hashed=False)
-    """`Round.figures`; empty: not planned yet, the file of `rules` has them."""
+    """`Round.figures`. Planning adds them."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)

@@ -7,7 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, OptimizerSettings, Settings
+from workloads.api import (
+    Array,
+    Batch,
+    DatasetInfo,
+    Defaults,
+    Json,
+    LossScaling,
+    OptimizerSettings,
+    Round,
+    Settings,
+    build_options,
+)
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -52,14 +63,14 @@ class GNMT(TranslationWorkload):
             assert count == reference, f"{count} parameters, not the reference's {reference}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 21.8 points under v0.5, 24.0 under v0.7, there as a fraction, 0.24."""
-        return profile_defaults(profile, cls.get_round(rules), options)
+        return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
         """Of the longest pair: logits, each LSTM's gates, cells and outputs, the attention's sums; fp32 or half of it."""
-        model, longest = settings.model, cls.options_of(settings).max_sequence_length
+        model, longest = settings.model, build_options(cls.Options, settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
         values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden

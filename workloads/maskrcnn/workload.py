@@ -20,6 +20,7 @@ from workloads.api import (
     Json,
     LossScaling,
     ParameterRule,
+    Round,
     Settings,
     WorkerContext,
 )
@@ -62,11 +63,11 @@ class MaskRCNN(DetectionWorkload):
             network.check_reference_counts(self.network)
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """Both targets are the same under all rules; v0.5 has COCO 2014. With the padded shapes that the user typed."""
         shapes = str(options.get("padded_shapes") or "auto")
         demo = Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, shapes), DEMO_TARGETS)
-        return cls.get_round(rules).defaults(cls.name, profile, with_shapes(REFERENCE_MODEL, shapes), demo)
+        return round.defaults(cls.name, profile, with_shapes(REFERENCE_MODEL, shapes), demo)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:

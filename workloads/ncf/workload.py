@@ -16,8 +16,10 @@ from workloads.api import (
     DataPipeline,
     DatasetInfo,
     Defaults,
+    EpochSamples,
     Json,
     OptimizerSettings,
+    Round,
     Settings,
     WorkerContext,
     Workload,
@@ -64,12 +66,10 @@ class NCF(Workload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """NCF was part of round v0.5 alone; a demo has the round's target."""
-        found = cls.get_round(rules)
-        return found.defaults(
-            cls.name, profile, REFERENCE_MODEL, Defaults("ml-demo", "demo", DEMO_MODEL, found.targets)
-        )
+        demo = Defaults("ml-demo", "demo", DEMO_MODEL, round.targets)
+        return round.defaults(cls.name, profile, REFERENCE_MODEL, demo)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
@@ -87,9 +87,9 @@ class NCF(Workload):
         return self.dataset_info.sizes["items"]
 
     @property
-    def samples_per_epoch(self) -> int:
-        """Every positive with four negatives: 99,308,850 for ML-20M."""
-        return SAMPLES_PER_POSITIVE * self.dataset_info.train_samples
+    def epoch_samples(self) -> EpochSamples:
+        """Every positive with four negatives: 99,308,850 samples for ML-20M."""
+        return EpochSamples(SAMPLES_PER_POSITIVE * self.dataset_info.train_samples)
 
     def learning_rate(self, step: int) -> float:
         """Constant: no warm-up, no decay (reference and every submission)."""
@@ -103,8 +103,9 @@ class NCF(Workload):
         """A full batch of one replica, and the last one of an epoch where it is smaller."""
         replicas = self.settings.devices
         full = math.ceil(self.settings.global_batch_size / replicas)
-        last = math.ceil((self.samples_per_epoch % self.settings.global_batch_size) / replicas)
-        sizes = sorted({min(full, math.ceil(self.samples_per_epoch / replicas)), last} - {0}, reverse=True)
+        samples = self.epoch_samples.trained
+        last = math.ceil((samples % self.settings.global_batch_size) / replicas)
+        sizes = sorted({min(full, math.ceil(samples / replicas)), last} - {0}, reverse=True)
         kinds = {"user": "int32", "item": "int32", "label": "float32", "weight": "float32"}
         return [{name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes]
 

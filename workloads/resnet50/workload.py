@@ -15,6 +15,7 @@ from workloads.api import (
     Json,
     OptimizerSettings,
     ParameterRule,
+    Round,
     Settings,
     WorkerContext,
 )
@@ -33,7 +34,6 @@ class ResNet50(ClassifierWorkload):
 
     name = "resnet50"
     mlperf_name = "resnet"
-    default_rules = "v0.7"
     reference_model = REFERENCE_MODEL
     known_deviations = (
         "images are resized with half-pixel centres, the TensorFlow reference's without (docs/resnet50.md)",
@@ -52,9 +52,9 @@ class ResNet50(ClassifierWorkload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.749 under v0.5, 0.759 under v0.7."""
-        return cls.get_round(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
+        return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
@@ -99,7 +99,7 @@ class ResNet50(ClassifierWorkload):
 
     def _reference_steps(self, epochs: int) -> int:
         """Steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
-        return epochs * self.samples_per_epoch // self.settings.global_batch_size
+        return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
     @property
     def first_decay_step(self) -> int | None:

@@ -18,6 +18,7 @@ from workloads.api import (
     Defaults,
     Json,
     ParameterRule,
+    Round,
     Settings,
     WorkerContext,
     check_evaluation_coverage,
@@ -63,9 +64,9 @@ class SSD(DetectionWorkload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.212 under v0.5, 0.230 under v0.7."""
-        return cls.get_round(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
+        return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, Settings
+from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, Round, Settings
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
@@ -51,9 +51,9 @@ class Transformer(TranslationWorkload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The target is 25 points; under rules v0.7 it is a fraction, 0.25."""
-        return profile_defaults(profile, cls.get_round(rules), options)
+        return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

@@ -17,6 +17,7 @@ from workloads.api import (
     Defaults,
     Json,
     ParameterRule,
+    Round,
     Settings,
     WorkerContext,
 )
@@ -37,7 +38,6 @@ class Zoo(ClassifierWorkload):
 
     name = "zoo"
     mlperf_name = "zoo"
-    default_rules = "v0.7"
     gpu_precisions = ()  # the article's measurements are in fp32
     asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
@@ -49,7 +49,7 @@ class Zoo(ClassifierWorkload):
         self._norms = layer_lists.norms(self.network)
 
     @classmethod
-    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+    def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
         """The network and its images; LittleCNN has targets, the others measure throughput."""
         return profile_defaults(profile, options)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 
+from suite.catalog.deviations import Deviation, deviation_from_json, deviation_of_text
 from suite.common.labels import Label, label_from_json
 from suite.results.logs.events import Event, Problem, ProblemCode, numbers, whole_number
 from suite.results.logs.limits import odd_value
 from suite.results.logs.record import RunSettings
-from workloads.api import Deviation, Json
-from workloads.api.deviations import deviation_from_json, deviation_of_text
+from workloads.api import Json
 
 
 def _texts(value: Json) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from suite.catalog.former_names import current_settings
 from suite.results.logs.compressed import (
     MAX_DECOMPRESSED_BYTES,
     CompressedLog,
@@ -26,7 +27,6 @@ from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, ProblemC
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
 from workloads import files
-from workloads.api.former_names import current_settings
 
 MAX_PROBLEMS = 100
 """Maximum number of problems per file. A last problem counts the rest."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from suite.catalog.deviations import Deviation, deviation_of_text
 from suite.common.labels import Label, LabelKind, label_of_text
 from suite.common.run_end import EndCode, EndStatus, RunEnd
 from suite.results.directions import improves_as_it_falls
@@ -16,8 +17,7 @@ from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.blocks import BlockTimes
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
-from workloads.api import Deviation, GradientAllReduceInfo, Json, LoggedSettings, setting
-from workloads.api.deviations import deviation_of_text
+from workloads.api import GradientAllReduceInfo, Json, LoggedSettings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class RunSettings(LoggedSettings):
     labels: tuple[str, ...] = ()
     """Labels as texts (`suite.common.labels`)."""
     deviations: tuple[str, ...] = ()
-    """Reasons for division open as sentences (`workloads.api.deviations`)."""
+    """Reasons for division open as sentences (`suite.catalog.deviations`)."""
     label_facts: tuple[Label, ...] = setting((), experiment_key=False, hashed=False)
     """Labels as data; empty: a log of a version that stated texts alone, see `parsed_labels`."""
     deviation_facts: tuple[Deviation, ...] = setting((), experiment_key=False, hashed=False)

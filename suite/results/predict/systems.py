@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from suite.catalog.yaml_files import read_yaml
 from suite.common.paths import expand_user
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.predict.fits import LinkFit, fit_link
 from workloads.api import GradientAllReduceInfo
-from workloads.api.yaml_files import read_yaml
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
 _GB = 1e9

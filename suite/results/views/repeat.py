@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.catalog.former_names import current_run_file
 from suite.common.run_folder import RUN_FILE
 from suite.results.columns import OURS, Result, Run
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
-from workloads.api.former_names import current_run_file
 
 RESUMABLE = ("interrupted", "hung", "rank_died")
 """Status of runs that ended early, for a reason outside of the training."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from suite.catalog.deviations import SETTING_NAMES, Deviation, DeviationCode
+from suite.catalog.deviations import shown as shown_value
 from suite.launch.registered_frameworks import title_of
 from suite.results.columns import Result
 from suite.results.disagreement import find_disagreements
@@ -14,9 +16,6 @@ from suite.results.settings_difference import distinct_labels
 from suite.results.text import clean, devices_text, percent_text, range_text, time_text
 from suite.results.views.overview import division
 from suite.results.views.speedup_text import NOT_SEPARATED, interval_sentence, speedup_details, speedup_headline
-from workloads.api import Deviation, DeviationCode
-from workloads.api.deviations import SETTING_NAMES
-from workloads.api.deviations import shown as shown_value
 
 _MAX_REASONS, _MAX_PARTS = 4, 4
 """Reasons for the open division, and parts of a model in a reason, that are named without `--verbose`."""

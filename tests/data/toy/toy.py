@@ -105,7 +105,7 @@ class Toy(Workload):
     Options = Options
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         return Defaults("toy-demo", "demo", {}, {"fit": 0.99})
 
     @classmethod
@@ -117,10 +117,6 @@ class Toy(Workload):
     def load_dataset_info(cls, settings):
         manifest = json.loads((Path(settings.data_dir) / "manifest.json").read_text())
         return DatasetInfo(manifest["samples"], manifest["samples"], {}, "toy")
-
-    @property
-    def samples_per_epoch(self):
-        return self.dataset_info.train_samples
 
     def learning_rate(self, step):
         return self.settings.hyperparameters["learning_rate"]

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.common.labels import Label, LabelKind
 from suite.common.runspec import read_run
 from tests.suite.two_hosts import HOSTS, make_run
-from workloads.api import Deviation, DeviationCode
 
 
 @pytest.mark.parametrize("hosts", [(), HOSTS], ids=["this machine", "two hosts"])

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from suite.catalog.rounds import get_round
 from suite.compliance import find_rules as rule_finder
 from suite.compliance import generated_rules, rule_files
 from suite.compliance.check_log import check_file, run_checker
@@ -140,10 +141,11 @@ def test_edited_logs_have_the_former_verdicts(tmp_path, suite_logs):
 
 def test_a_changed_table_changes_the_rules(monkeypatch):
     """The target and the number of the first epoch come from the table of the round."""
-    found = NCF.get_round("v0.5")
+    found = get_round("v0.5", NCF)
     rows = [replace(row, allowed=replace(row.allowed, of={"hr_at_10": 0.7})) if row.names == ("targets",) else row
             for row in found.rows]  # fmt: skip
-    monkeypatch.setattr(NCF, "get_round", staticmethod(lambda rules: replace(found, first_epoch=3, rows=tuple(rows))))
+    changed = replace(found, first_epoch=3, rows=tuple(rows), targets={"hr_at_10": 0.7})
+    monkeypatch.setattr(generated_rules, "get_round", lambda name, workload: changed)
     generated = generated_rules._ncf_entries(is_reference=True)
     rules = {entry["KEY"]["NAME"]: entry["KEY"] for entry in generated if "KEY" in entry}
     assert "0.7 <= v['value']" in rules["eval_accuracy"]["ATLEAST_ONE_CHECK"]

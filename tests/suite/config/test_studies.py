@@ -7,6 +7,7 @@ import operator
 import pytest
 import yaml
 
+from suite.catalog.sets import named_sets
 from suite.common import conf, registry, study_file
 from suite.common.study_file import load_study, read_study, study_names
 from suite.config import overrides
@@ -102,7 +103,7 @@ def test_the_18_points_have_the_article_s_own_sets_and_are_chosen_by_what_they_h
     found = values("study=dgx1_article")
     assert len(found) == 18
     for one in found:
-        assert one["workload.hyperparameter_set"] in registry.load_workload(one["workload"]).named_sets()
+        assert one["workload.hyperparameter_set"] in named_sets(registry.load_workload(one["workload"]))
 
 
 def test_the_small_size_is_another_set_of_points():

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from suite.catalog.yaml_files import MAX_BYTES, read_yaml
 from tests.helpers import refusal, run_suite_here, suite_here
-from workloads.api.yaml_files import MAX_BYTES, read_yaml
 
 MISTAKES = {
     "quote": ('gpus: 1\nseed: "1\n', "line 3"),

@@ -170,7 +170,9 @@ def made(tmp_path, monkeypatch):
     state = venvs.EnvironmentStatus("tiny", tmp_path / "tiny", lock, "ready", "", "3.11.7")
     monkeypatch.setattr(venvs, "status", lambda name: state)
     monkeypatch.setattr(locks, "framework_locks", lambda: {"tiny": lock})
-    monkeypatch.setattr(venvs, "create", lambda name, **options: options["print_line"](f"{name}: made, {options['recreate']}"))
+    monkeypatch.setattr(
+        venvs, "create", lambda name, **options: options["print_line"](f"{name}: made, {options['recreate']}")
+    )
     return site
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.catalog.deviations import DeviationCode
 from suite.common.runspec import read_run
 from suite.environments.environment import Environment, describe
 from suite.launch.base import WAITING_VARIABLES, variables_set_by_run
@@ -23,7 +24,6 @@ from suite.launch.recorded_env import (
 from suite.launch.registered_frameworks import known
 from tests.helpers import PROJECT, TOY_RUN, examples, run_suite, suite_here
 from tests.suite.two_hosts import HOSTS, make_run
-from workloads.api import DeviationCode
 
 PREFIXES = (
     *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_", "XLA_", "NCCL_", "MKL_", "ONEDNN_", "DNNL_", "OMP_", "CUDA_"),

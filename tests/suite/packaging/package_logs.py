@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from suite.catalog.sets import named_sets
 from suite.common.git_state import git_state
 from suite.machine.topology import topology
 from tests.workloads import rules_page
@@ -65,7 +66,7 @@ def written(name, has_all_epochs=False):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     if name == "ncf":  # the set that was published, typed by its batch
-        values = {key: item.value for key, item in kind.named_sets()[OF_NVIDIA].items() if key != "lr_scaling"}
+        values = {key: item.value for key, item in named_sets(kind)[OF_NVIDIA].items() if key != "lr_scaling"}
         batch = values.pop("global_batch_size")
         of_set = {"hyperparameter_set": OF_NVIDIA, "hyperparameters": values, "max_epochs": values["max_epochs"]}
         settings = replace(settings, global_batch_size=batch, batch_rule=f"global:{batch}", **of_set)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.catalog.rounds import find_round
 from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.paths import PROJECT
@@ -33,7 +34,7 @@ from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
 from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
 from tests.workloads import rules_page
-from workloads.api import DatasetInfo, get_round
+from workloads.api import DatasetInfo
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
@@ -544,7 +545,7 @@ def recorded(folder, settings):
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
         shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
-        write_log_header(log, spec, SimpleNamespace(metric_signatures=dict, round=get_round(settings.rules), **shares))
+        write_log_header(log, spec, SimpleNamespace(metric_signatures=dict, round=find_round(settings.rules), **shares))
     return read(folder / "result_0.txt")
 
 

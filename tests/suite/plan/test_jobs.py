@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from suite.common import source_code
 from suite.common.run_folder import SUPERSEDED
 from suite.common.source_code import expected_digest
 from suite.launch import private_network
 from suite.launch.hosts import AvailableHost
-from suite.plan import run_template
 from suite.plan.jobs import plan
 from suite.plan.resume import finished_status, set_aside
 from tests.helpers import composed
@@ -23,7 +23,7 @@ def job(monkeypatch, tmp_path):
     """Makes a job of NCF over ML-20M, which need not be there, on whatever Python runs this."""
     monkeypatch.setattr(NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts()))
     monkeypatch.setattr(
-        run_template, "files_unlike_commit", lambda workload, framework: []
+        source_code, "files_unlike_commit", lambda workload, framework: []
     )  # tests run before a commit too
 
     def made(*overrides):
@@ -120,7 +120,7 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
     ],
 )
 def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
-    monkeypatch.setattr(run_template, "files_unlike_commit", lambda workload, framework: changed)
+    monkeypatch.setattr(source_code, "files_unlike_commit", lambda workload, framework: changed)
     run = job().run(0, cache_cleared=True)
     assert (run.division, *map(str, run.deviations)) == ("open", reason)
     (deviation,) = job("workload.epsilon=1e-6").run(0, cache_cleared=True).deviations

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from suite.catalog.division import find_deviations
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.machine import devices
 from suite.plan.settings import resolve_settings
@@ -31,7 +33,7 @@ def test_named_sets_match_the_published_ones():
     published = {"learning_rate": 0.0045, "beta1": 0.25, "beta2": 0.5, "epsilon": 1e-8, "max_epochs": 20}
     assert settings.hyperparameters == published
     assert all(source.startswith("published: ") for source in settings.hyperparameter_sources.values())
-    for values in NCF.named_sets().values():
+    for values in named_sets(NCF).values():
         assert {value.source.partition(":")[0] for value in values.values()} <= {"published", "derived", "presumed"}
 
 
@@ -64,8 +66,8 @@ def test_a_users_value_wins_and_says_so():
 
 
 def test_what_leaves_the_closed_rules():
-    assert NCF.deviations(settings_of()) == []
-    found = NCF.deviations(settings_of("workload.dataset=ml-1m", "workload.target=0.5"))
+    assert find_deviations(NCF, settings_of()) == []
+    found = find_deviations(NCF, settings_of("workload.dataset=ml-1m", "workload.target=0.5"))
     assert [deviation.text for deviation in found] == [
         "data set ml-1m, not ml-20m",
         "targets hr_at_10 0.5, not hr_at_10 0.635 or above",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.plan import jobs
 from suite.plan.schedule import schedule_note
@@ -93,7 +94,7 @@ def test_no_shipped_set_goes_beyond_its_schedule():
     checked = 0
     for name in ("resnet50", "ssd", "maskrcnn"):
         workload = registry.load_workload(name)
-        for chosen in workload.named_sets():
+        for chosen in named_sets(workload):
             words = [f"workload={name}", "profile=synthetic", "device=cpu", f"workload.hyperparameter_set={chosen}"]
             draft = jobs.plan(composed(*words, "gpus=1", "stop=steps:5", "batch=global:32")).draft
             if draft is not None and draft.dataset_info is not None:

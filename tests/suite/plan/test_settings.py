@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
@@ -31,7 +32,7 @@ class Detector(NCF):
     Options = TwoTargets
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         sizes = {"depth": 50 if options.get("model") == "large" else 18}
         return Defaults("ml-demo", "demo", sizes, {"bbox": 0.377, "segm": 0.339})
 
@@ -40,7 +41,7 @@ class Throughput(NCF):
     name = "throughput"  # of which there are no sets
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         return Defaults("ml-demo")
 
 
@@ -141,13 +142,13 @@ def test_options_of_images_belong_to_the_workloads_that_have_them():
 
 
 def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
-    before = {name: dict(values) for name, values in NCF.named_sets().items()}
+    before = {name: dict(values) for name, values in named_sets(NCF).items()}
     config = composed("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")
     copy = deepcopy(config)
     first, second = (resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2))
     assert first == second
     assert config == copy
-    assert {name: dict(values) for name, values in NCF.named_sets().items()} == before
+    assert {name: dict(values) for name, values in named_sets(NCF).items()} == before
 
 
 def test_lists_of_settings_are_derived_from_the_fields():

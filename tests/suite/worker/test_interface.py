@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from suite.worker.evaluation import keep_alive, measured
 from suite.worker.heartbeat import HeartbeatWriter, read_heartbeat
 from tests.helpers import events
 from tests.suite.worker.test_loop import make_run, run_loop, toy
-from workloads.api import Batch, EpochSchedule, TrainStats
+from workloads.api import Batch, EpochSamples, EpochSchedule, TrainStats
 from workloads.common.batch_plan import BatchPlan, buckets_by_tokens
 
 LENGTHS = np.random.default_rng(11).integers(1, 17, 400)
@@ -27,16 +28,17 @@ class Sentences(toy.Toy):
     batch_unit, sample_unit, extra_throughput_units = "tokens", "sentences", ("tokens",)
 
     @property
-    def samples_per_epoch(self):
-        return int(LENGTHS.sum())
+    def epoch_samples(self):
+        return EpochSamples(int(LENGTHS.sum()))
 
     def plan(self, epoch):
         edges = [4, 8] if epoch == 0 else [4, 8, 16]
         buckets = buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
         return BatchPlan(LENGTHS, buckets, self.settings.seed, epoch)
 
-    def steps_in_epoch(self, epoch):
-        return len(self.plan(epoch))
+    @cached_property
+    def epochs(self):
+        return EpochSchedule(lambda epoch: len(self.plan(epoch)))
 
     def open_data(self, place, seed):
         return SentenceData(self, super().open_data(place, seed))

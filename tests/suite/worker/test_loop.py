@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from suite.catalog.deviations import deviation_of_text
+from suite.catalog.rounds import find_round
 from suite.common.labels import Label, LabelKind
 from suite.common.runspec import RunSpec
 from suite.launch.base import worker_context_for
@@ -16,8 +18,7 @@ from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
-from workloads.api import DatasetInfo, NonFiniteLossError, Settings
-from workloads.api.deviations import deviation_of_text
+from workloads.api import DatasetInfo, EpochSamples, NonFiniteLossError, Settings
 
 DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {
@@ -32,7 +33,8 @@ SETTINGS = {
 def make_run(folder, **changes):
     data = folder / "data"
     toy.ToyDemo().make_demo(data)
-    settings = Settings(**{**SETTINGS, "data_dir": str(data), **changes})
+    values = {**SETTINGS, "data_dir": str(data), **changes}
+    settings = Settings(**{"round": find_round(values["rules"]).figures, **values})
     identity = {"benchmark": "toy", "sample_unit": "points", "batch_unit": "samples", "submission_org": "o"}
     identity |= {"submission_status": "research", "submission_platform": "p", "system": "s", "device_name": "d"}
     identity |= {"framework_version": "1"}
@@ -99,7 +101,7 @@ FIT = {"fit": "one minus the error"}
 
 
 class Explained(toy.Toy):
-    repeated_samples_per_epoch = 24
+    epoch_samples = EpochSamples(1000, repeated=24)
 
     def metric_signatures(self):
         return FIT

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from suite.catalog.rounds import get_round
 from suite.launch.mxnet import MXNET
 from suite.plan.load import load_workload_and_framework
 from suite.plan.settings import _check_link, resolve_settings
@@ -36,7 +37,7 @@ def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
     steps = [first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
     assert [int(step.arrays["bytes"][0]) for step in steps] == [size for size in sizes(64 * KIB) for _ in range(25)]
     assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
-    assert sum(step.global_samples for step in steps) == one.samples_per_epoch
+    assert sum(step.global_samples for step in steps) == one.epoch_samples.trained
 
 
 def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():
@@ -69,7 +70,7 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     with pytest.raises(ValueError, match="stop=target: the workload has no target"):
         resolved("timing=steps", "stop=target")
     with pytest.raises(ValueError, match="profile=demo: allreduce trains nothing"):
-        AllReduce.defaults("demo", "v0.7", {})
+        AllReduce.defaults("demo", get_round("v0.7", AllReduce), {})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ class Synthetic(Workload):
 
     Options = Options
     steps_of_run = STEPS
-    samples_per_epoch = 100
     open_data = defaults = load_dataset_info = None  # nobody asks
 
     def __init__(

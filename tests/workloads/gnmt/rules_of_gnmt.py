@@ -1,5 +1,7 @@
 """GNMT's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
 
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
 from tests.workloads.gnmt.test_gnmt_workload import WMT, made
 from workloads.gnmt.settings import REFERENCE_MODEL
@@ -13,11 +15,11 @@ def settings(set_name, rules="v0.7", **changes):
 V07 = settings("nvidia_v0.7_dgx1")
 V05 = settings("nvidia_v0.5_dgx1", "v0.5")
 OTHER = changed(
-    V07, model=GNMT.defaults("synthetic", "v0.7", {"hidden": 512}).model, dataset="translation-demo",
+    V07, model=GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 512}).model, dataset="translation-demo",
     targets={"bleu": 0.2}, options={"hidden": 512, "layers": None},
 )  # fmt: skip
 NOT_V05 = "network and order of v0.6 on, not those of tag v0.5"
-PUBLISHED = [name for name in GNMT.named_sets() if name != "demo"]
+PUBLISHED = [name for name in named_sets(GNMT) if name != "demo"]
 
 CLOSED = [
     *((settings(name), []) for name in PUBLISHED),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from suite.catalog.rounds import get_round
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling
 from workloads.gnmt.settings import REFERENCE_MODEL
@@ -17,7 +18,7 @@ WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 
 def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
-    targets = dict(GNMT.defaults("reference", rules, {}).targets)
+    targets = dict(GNMT.defaults("reference", get_round(rules, GNMT), {}).targets)
     values = {"devices": 8, "dataset": "wmt16-en-de", "model": REFERENCE_MODEL, "targets": targets, **changes}
     return GNMT(synthetic.of_set(GNMT, set_name, rules=rules, **values), dataset_info)
 
@@ -97,11 +98,11 @@ def test_adam_clips_and_fp16_scales_as_the_reference():
 
 
 def test_hidden_and_layers_for_scaling_studies():
-    model = GNMT.defaults("synthetic", "v0.7", {"hidden": 2_048, "layers": 2}).model
+    model = GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 2_048, "layers": 2}).model
     workload = made("reference", model=model, profile="synthetic")
     assert (workload.network.hidden, len(workload.network.decoder)) == (2_048, 2)
     with pytest.raises(ValueError, match=r"workload.hidden=1001: not a multiple of 8; type workload.hidden=1008"):
-        GNMT.defaults("synthetic", "v0.7", {"hidden": 1_001})
+        GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 1_001})
 
 
 @pytest.mark.parametrize(("precision", "words", "parameters"), [("fp32", 32_317, 6_147), ("fp16", 32_320, 0)])

@@ -1,13 +1,15 @@
 """Mask R-CNN's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
 
+from suite.catalog.rounds import get_round
+from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
 from tests.workloads.maskrcnn.test_maskrcnn_workload import COCO, demo, made
 from workloads.maskrcnn.settings import REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
-TARGETS = MaskRCNN.get_round("v0.7").targets
+TARGETS = get_round("v0.7", MaskRCNN).targets
 
-SETS = MaskRCNN.named_sets()
+SETS = named_sets(MaskRCNN)
 
 DEVICES = {"reference": 1, "dgx1_article_1gpu": 1, "dgx1_article_4gpu": 4}
 """Of the sets; the others have 8."""

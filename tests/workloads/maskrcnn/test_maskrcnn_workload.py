@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from suite.catalog.rounds import get_round
 from suite.compliance.check_log import check_file
+from suite.worker.evaluation import eval_accuracy_value
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling, ParameterRule
 from workloads.common.images.workload import GREY
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
-TARGETS = MaskRCNN.get_round("v0.7").targets
+TARGETS = get_round("v0.7", MaskRCNN).targets
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = DatasetInfo(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
@@ -91,12 +93,14 @@ def test_an_evaluation_after_every_epoch_of_both_orientations():
     sizes |= {f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)}
     workload = made("nvidia_v0.7_dgx1", dataclasses.replace(COCO, sizes=sizes))
     assert workload.steps_per_epoch == 2_444 + 1
-    assert workload.repeated_samples_per_epoch == 2_445 * 48 - 117_266
+    assert workload.epoch_samples.repeated == 2_445 * 48 - 117_266
     assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_445, 4_890]
 
 
 def test_padded_shapes_as_typed():
-    model = MaskRCNN.defaults("reference", "v0.7", {"padded_shapes": "1344x832+800x1088+832x1344"}).model
+    model = MaskRCNN.defaults(
+        "reference", get_round("v0.7", MaskRCNN), {"padded_shapes": "1344x832+800x1088+832x1344"}
+    ).model
     assert model["padded_shapes"] == [[832, 1344], [800, 1088], [1344, 832]]
     assert model["image_size"] == 800
     default = "800x1344+800x1216+800x1088+1344x800+1216x800+1088x800"
@@ -117,7 +121,7 @@ def test_the_checker_of_v06_passes(tmp_path, name):
         key, content = start.split()[-1], json.loads("{" + body)
         content["value"] = keys.get(key, content["value"])
         if key == "eval_accuracy":
-            content["value"] = made(name).eval_accuracy_value({"BBOX": 0.3775, "SEGM": 0.343})
+            content["value"] = eval_accuracy_value({"BBOX": 0.3775, "SEGM": 0.343}, made(name).settings.targets)
         lines.append(f"{start}: {json.dumps(content)}\n")
     (tmp_path / "log.txt").write_text("".join(lines))
     verdict = check_file(tmp_path / "log.txt", "0.6.0")

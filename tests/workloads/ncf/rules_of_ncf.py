@@ -2,13 +2,14 @@
 
 import dataclasses
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from tests.workloads.closed_logs import changed, varied
 from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
 
-SETS = NCF.named_sets()
+SETS = named_sets(NCF)
 
 
 def settings(set_name, **changes):

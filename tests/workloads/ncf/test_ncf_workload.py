@@ -64,7 +64,7 @@ def test_weights_depend_on_the_seed_alone():
 
 def test_epoch_and_batch_counts_of_ml_20m():
     workload = workload_of(dataset_info=published_facts())
-    assert workload.samples_per_epoch == 99_308_850
+    assert workload.epoch_samples.trained == 99_308_850
     assert workload.steps_per_epoch == 48_491
     big = workload_of("workload.hyperparameter_set=nvidia_v0.5", dataset_info=published_facts())
     assert big.steps_per_epoch == 95

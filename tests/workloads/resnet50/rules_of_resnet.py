@@ -1,5 +1,6 @@
 """ResNet-50's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
 
+from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
 from tests.workloads.resnet50.test_resnet_workload import IMAGENET, made
 from workloads.resnet50.workload import ResNet50
@@ -98,6 +99,6 @@ EDGES = {
 
 def around_the_edges():
     of_lars = {"lars_coefficient": [0.002], **EDGES}
-    cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in ResNet50.named_sets())]
+    cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in named_sets(ResNet50))]
     cases += [changed(LARS, momentum=0.95, global_batch_size=32_768), changed(SGD, warmup_epochs=2.5)]
     return [ResNet50(case, IMAGENET) for case in cases]

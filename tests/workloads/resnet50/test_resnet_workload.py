@@ -4,12 +4,13 @@ import math
 import numpy as np
 import pytest
 
+from suite.catalog.sets import named_sets
 from testing import synthetic, synthetic_resnet
 from workloads.api import Batch, DatasetInfo, ParameterRule
 from workloads.resnet50.settings import REFERENCE_MODEL
 from workloads.resnet50.workload import ResNet50
 
-SETS = ResNet50.named_sets()
+SETS = named_sets(ResNet50)
 
 IMAGENET = DatasetInfo(1_281_167, 50_000, {"classes": 1000}, "published")
 

@@ -1,5 +1,6 @@
 """SSD's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
 
+from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
 from tests.workloads.ssd.test_ssd_workload import COCO, demo, made
 from workloads.ssd.workload import SSD
@@ -80,7 +81,7 @@ EDGES = {
 
 
 def around_the_edges():
-    cases = [*varied(V07, EDGES), *(settings(name) for name in SSD.named_sets() if name != "demo")]
+    cases = [*varied(V07, EDGES), *(settings(name) for name in named_sets(SSD) if name != "demo")]
     iterations = [f * 117_266 // 32 for f in (40, 50)]
     cases.append(changed(V07, decay_unit="iterations_of_32", decay_boundaries=iterations))
     return [SSD(case, COCO) for case in cases]

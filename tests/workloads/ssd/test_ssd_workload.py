@@ -145,7 +145,7 @@ def test_log_keys():
 )
 def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
     workload = made("reference", devices=devices, global_batch_size=batch)
-    assert workload.repeated_samples_per_epoch == repeated
+    assert workload.epoch_samples.repeated == repeated
     assert workload.steps_per_epoch * batch == COCO.train_samples + repeated
 
 

@@ -1,5 +1,6 @@
 """The Transformer's table of rules: what is closed and what is open, and the stock checker on settings around its edges."""
 
+from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
 from tests.workloads.transformer.test_transformer_workload import WMT, made
 from workloads.transformer.settings import REFERENCE_MODEL
@@ -12,7 +13,7 @@ def settings(set_name, rules="v0.7", **changes):
 
 V07 = settings("nvidia_v0.7_dgx1")
 V05 = settings("nvidia_v0.5_dgx1", "v0.5")
-PUBLISHED = [name for name in Transformer.named_sets() if name != "demo"]
+PUBLISHED = [name for name in named_sets(Transformer) if name != "demo"]
 OF_V05 = [name for name in PUBLISHED if "v0.6" not in name and "v0.7" not in name]
 
 CLOSED = [

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from suite.catalog.rounds import get_round
 from testing import synthetic, synthetic_transformer
 from workloads.api import DatasetInfo, LossScaling
 from workloads.transformer.settings import REFERENCE_MODEL
@@ -18,7 +19,7 @@ WMT = DatasetInfo(4_590_101, 3_003, SIZES, "published")
 
 def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
-    defaults = Transformer.defaults("demo" if set_name == "demo" else "reference", rules, {})
+    defaults = Transformer.defaults("demo" if set_name == "demo" else "reference", get_round(rules, Transformer), {})
     of_round = {"dataset": defaults.dataset, "model": defaults.model, "targets": dict(defaults.targets)}
     values = {"devices": 8, "rules": rules, **of_round, **changes}
     return Transformer(synthetic.of_set(Transformer, set_name, **values), dataset_info)
@@ -103,14 +104,16 @@ def test_adam_and_fp16():
 )
 def test_sizes_that_cannot_be(options, words):
     with pytest.raises(ValueError, match="not a multiple") as caught:
-        Transformer.defaults("reference", "v0.7", options)
+        Transformer.defaults("reference", get_round("v0.7", Transformer), options)
     assert str(caught.value) == words
 
 
 def test_sizes_for_scaling_studies_and_profiles():
-    model = Transformer.defaults("synthetic", "v0.7", {"hidden": 512, "heads": 8, "layers": 3}).model
+    model = Transformer.defaults(
+        "synthetic", get_round("v0.7", Transformer), {"hidden": 512, "heads": 8, "layers": 3}
+    ).model
     assert made("reference", model=model, profile="synthetic").network.layers == 3
-    assert Transformer.defaults("synthetic", "v0.7", {}).model == REFERENCE_MODEL
+    assert Transformer.defaults("synthetic", get_round("v0.7", Transformer), {}).model == REFERENCE_MODEL
 
 
 def test_a_batch_too_small_for_its_longest_pair_is_refused():

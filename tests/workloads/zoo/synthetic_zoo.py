@@ -4,6 +4,7 @@ from unittest import mock
 
 import numpy as np
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from workloads.api import Batch, DatasetInfo
 from workloads.common import dropout
@@ -112,7 +113,7 @@ def _workload(model: str, framework: str, image_size: int, chosen: str, **change
     settings = synthetic.settings(
         "zoo", framework=framework, profile="synthetic", global_batch_size=images(model) if image_size else 1,
         dataset="imagenet", model=defaults.model, variant=defaults.variant, hyperparameter_set=chosen,
-        hyperparameters=synthetic.hyperparameters(Zoo.named_sets()[chosen], learning_rate=rate(model)),
+        hyperparameters=synthetic.hyperparameters(named_sets(Zoo)[chosen], learning_rate=rate(model)),
         options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},
     )  # fmt: skip
     return Zoo(settings, DatasetInfo(64, 16, {"classes": classes}, "synthetic"))

@@ -3,6 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from suite.catalog.sets import named_sets
 from tests.workloads.resnet50.test_imagenet_demo import ridge_top1
 from tests.workloads.zoo import synthetic_zoo
 from workloads.api import Batch, ParameterRule, hyperparameter_fields
@@ -11,7 +12,7 @@ from workloads.zoo.settings import TARGETS_TOP1, ZooOptions, profile_defaults
 from workloads.zoo.stock import check
 from workloads.zoo.workload import Zoo
 
-SETS = Zoo.named_sets()
+SETS = named_sets(Zoo)
 DRAWN_SHA256 = "f37c49c6ebb151ec11d341292aa875ea3214098c8b843b6ddba4d6d5a72f04b9"
 
 

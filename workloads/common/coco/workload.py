@@ -44,7 +44,6 @@ class DetectionOptions:
 class DetectionWorkload(ImageWorkload):
     """Object detection on COCO, from a pretrained backbone."""
 
-    default_rules = "v0.7"
     runs_required = 5
     options: DetectionOptions
 

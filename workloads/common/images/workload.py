@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workloads.api import ArraySpec, Batch, DatasetInfo, Settings, Workload, option
+from workloads.api import ArraySpec, Batch, DatasetInfo, EpochSamples, Settings, Workload, num_steps, option
 from workloads.common.images import counts
 
 GREY = 128
@@ -64,14 +64,15 @@ class ImageWorkload(Workload):
         return counts.activation_bytes(cls.activation_values(settings), settings.precision)
 
     @property
-    def samples_per_epoch(self) -> int:
-        """Every image once; the last batch is filled up from the start of the same order."""
-        return self.dataset_info.train_samples
+    def epoch_samples(self) -> EpochSamples:
+        """Each image once. The last batch is filled up with images from the start of the same order."""
+        trained = self.dataset_info.train_samples
+        return EpochSamples(trained, repeated=self.steps_per_epoch * self.settings.global_batch_size - trained)
 
     @property
-    def repeated_samples_per_epoch(self) -> int:
-        """Images that fill up the last batch of an epoch."""
-        return self.steps_per_epoch * self.settings.global_batch_size - self.samples_per_epoch
+    def steps_per_epoch(self) -> int:
+        """Full batches that contain each image."""
+        return num_steps(self.dataset_info.train_samples, self.settings.global_batch_size)
 
     @property
     def images_per_replica(self) -> int:

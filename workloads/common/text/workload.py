@@ -19,11 +19,13 @@ from workloads.api import (
     Batch,
     DataPipeline,
     DatasetInfo,
+    EpochSamples,
     Json,
     OptimizerSettings,
     Settings,
     WorkerContext,
     Workload,
+    build_options,
     check_evaluation_coverage,
     hyperparameter,
     option,
@@ -85,7 +87,6 @@ Of others: the target's."""
 class TranslationWorkload(Workload):
     """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
 
-    default_rules = "v0.7"
     precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
     linear_backend_frameworks = ("pytorch",)
     runs_required = 10
@@ -127,7 +128,7 @@ class TranslationWorkload(Workload):
                 f"type workload.dataset={dataset_info.WMT16.name}"
             )
         pairs, _ = dataset_info.length_counts(of_data, of_data.train_samples)
-        most = cls.options_of(settings).max_sequence_length - cls.framing.extra
+        most = build_options(cls.Options, settings).max_sequence_length - cls.framing.extra
         short = int(pairs[: most + 1].sum())
         of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": of_data.train_samples})
         cls(settings, of_data)  # what its batches refuse is refused before anything starts
@@ -177,24 +178,15 @@ class TranslationWorkload(Workload):
         )
 
     @property
-    def samples_per_epoch(self) -> int:
-        """What the batches of an epoch take up."""
-        return self.counts.steps * self.settings.global_batch_size
+    def epoch_samples(self) -> EpochSamples:
+        """Size of all batches, pairs that fill up the last batch of the longest ones, and pairs that fill no batch."""
+        counts = self.counts
+        return EpochSamples(counts.steps * self.settings.global_batch_size, counts.repeated, counts.left_out)
 
     @property
     def steps_per_epoch(self) -> int:
         """Batches of all buckets."""
         return self.counts.steps
-
-    @property
-    def left_out_samples_per_epoch(self) -> int:
-        """Pairs that fill no batch of their bucket, others in each epoch."""
-        return self.counts.left_out
-
-    @property
-    def repeated_samples_per_epoch(self) -> int:
-        """Pairs that fill up the last batch of the longest ones."""
-        return self.counts.repeated
 
     @property
     def warmup_steps(self) -> int:

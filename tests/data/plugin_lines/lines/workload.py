@@ -70,13 +70,13 @@ class LinesOptions(WorkloadOptions):
 
 
 class Lines(Workload):
-    name, mlperf_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
+    name, mlperf_name, sample_unit = "lines", "lines", "points"
     precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
-    runs_required, samples_per_epoch = 5, POINTS
+    runs_required = 5
     Options = LinesOptions
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         return Defaults("lines-demo", "demo", {}, {"r_squared": 0.95})
 
     @classmethod

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.common.labels import Label, LabelKind
 from suite.control.open_reasons import append_open_reasons
 from suite.results.logs.reader import read
 from suite.results.table import shareable, table
 from testing.fake_logs import demo_log, write, write_run
-from workloads.api import Deviation, DeviationCode
 
 TARGETS = Deviation(DeviationCode.SETTING, "targets", {"hr_at_10": 0.5}, "hr_at_10 0.635 or above", {"hr_at_10": 0.635})
 CHANGED = Deviation(DeviationCode.DATA_CHANGED, detail="x.npy has another size")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.catalog.deviations import Deviation, DeviationCode
 from suite.cli import main
 from suite.compliance.check_log import check_file
 from suite.results.render.document import document, markdown
@@ -16,7 +17,6 @@ from suite.results.views.headlines import headlines
 from suite.results.views.report_view import report
 from testing.fake_logs import demo_log, foreign, write, write_run
 from tests.suite.results.rows import lines, sweep
-from workloads.api import Deviation, DeviationCode
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from suite.catalog.rounds import find_round
 from testing.synthetic import place
 from workloads.api import Settings
 from workloads.common.text.beam import Beam
@@ -31,7 +32,7 @@ class Translation(TranslationWorkload):
     beam = Beam(4)
 
     @classmethod
-    def defaults(cls, profile, rules, options):
+    def defaults(cls, profile, round, options):
         raise NotImplementedError
 
     def learning_rate(self, step):
@@ -54,7 +55,7 @@ class Shifted(Translation):
 def settings(folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, mode="train", **options):
     return Settings(
         workload="translation", devices=devices, global_batch_size=batch, rules=rules, mode=mode,
-        profile="demo" if folder else "synthetic", data_dir=str(folder or ""),
+        round=find_round(rules).figures, profile="demo" if folder else "synthetic", data_dir=str(folder or ""),
         hyperparameters={"max_sequence_length": longest, "buckets": buckets}, options=options,
     )  # fmt: skip
 

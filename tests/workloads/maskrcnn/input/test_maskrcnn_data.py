@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from suite.catalog.sets import named_sets
 from testing import synthetic as common
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import blank, copies, prepare, validation
@@ -58,7 +59,7 @@ def prepared(source, tmp_path_factory):
 def settings(folder, batch=6, devices=1, model=MODEL, **options):
     chosen = common.settings(
         "maskrcnn", devices=devices, global_batch_size=batch, dataset="dummy", data_dir=str(folder), model=model,
-        targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(MaskRCNN.named_sets()["demo"]), seed=4,
+        targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(named_sets(MaskRCNN)["demo"]), seed=4,
         options={"data_threads": 2, **options},
     )  # fmt: skip
     return chosen, load_dataset_info(chosen)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.catalog.sets import named_sets
 from testing import synthetic
 from tests.helpers import examples
 from tests.workloads.common.networks import synthetic_caffe2_files as python2
@@ -154,7 +155,7 @@ def zoo(folder, dataset, batch=8, **options):
     defaults = profile_defaults("reference", {"dataset": dataset, **options})
     settings = synthetic.settings(
         "zoo", profile="reference", global_batch_size=batch, dataset=dataset, data_dir=str(folder), model=defaults.model,
-        hyperparameter_set="rmsprop_demo", hyperparameters=Zoo.named_sets()["rmsprop_demo"].plain, options=options,
+        hyperparameter_set="rmsprop_demo", hyperparameters=named_sets(Zoo)["rmsprop_demo"].plain, options=options,
     )  # fmt: skip
     return Zoo(settings, Zoo.load_dataset_info(settings))
 

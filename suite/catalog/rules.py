@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
-from workloads.api.deviations import SETTING_NAMES, Deviation, DeviationCode, shown
-from workloads.api.options import suggestion
-from workloads.api.settings import Defaults
-from workloads.api.values import Json
-from workloads.api.yaml_files import as_number
+from suite.catalog.deviations import SETTING_NAMES, Deviation, DeviationCode, shown
+from suite.catalog.yaml_files import as_number
+from workloads.api import Json, Round, suggestion
 
 TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
@@ -220,67 +218,20 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Round:
-    """A round as it is for one workload: when the clock starts, how its logs count, and what its closed rules allow."""
+class ClosedRound(Round):
+    """A round for one workload, with the closed rules, which the controller and the readers of logs check."""
 
-    name: str
-    """As `rules=` names it: `v0.5`."""
-    setup_is_timed: bool
-    """Whether the clock starts before the model is built, or after up to 20 minutes of set-up."""
-    first_epoch: int
-    """Number of the first epoch in logs."""
-    bleu_scale: float
-    """What a point of BLEU is in targets and logs: 24 points are 24.0, or 0.24."""
-    ruleset: str
-    """Of mlperf-logging, by which logs are checked: `0.7.0`; empty: it has none, and the suite has a rule file of its own."""
     rows: tuple[Rule, ...] = ()
-    """Its closed rules; none: the round does not have the workload, and every run is open."""
-    sets: Mapping[str, str] = field(default_factory=dict)
-    """Profile to its hyperparameter set."""
-    default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
-    """Framework to its set of `profile=reference`, where that is another one."""
+    """The closed rules. Empty: the round does not have the workload, and every run is open."""
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Optimizer to the frameworks for which the round lists an implementation; others must be shown to be equivalent, which
-    packages say. Empty: the round has no such list."""
+    """Maps an optimizer to the frameworks for which the round lists an implementation. Packages must show that others are
+    equivalent. Empty: the round has no such list."""
     unsupported_reason: str = ""
-    """What of the round's reference the workload does not compute: every run under it is open for this reason."""
-    evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """When the round asks for evaluations, by the unit in which it counts; empty: as the hyperparameter set says."""
-
-    @property
-    def figures(self) -> dict[str, Json]:
-        """What a run and its log need of it: by these a worker makes it anew."""
-        rules = ("rows", "sets", "default_set_by_framework", "listed_optimizers", "unsupported_reason")
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in rules}
-
-    @property
-    def clock(self) -> str:
-        """What logs and tables call its clock: the first round that had it."""
-        return "v0.5" if self.setup_is_timed else "v0.7"
-
-    @property
-    def targets(self) -> Mapping[str, float]:
-        """Metric to target, as the row of the targets has them; empty where there is none."""
-        return self.listed_values("targets", {})  # type: ignore[no-any-return]
-
-    @property
-    def dataset(self) -> str:
-        """The data set that its row names; empty where there is none."""
-        return str(self.listed_values("dataset", [""])[0])
+    """Part of the round's reference that the workload does not compute: every run under the round is open for this reason."""
 
     def listed_values(self, name: str, otherwise: Json = None) -> Json:
         """Return the values that the first row of a setting lists, or `otherwise` if no row names the setting."""
         return next((row.allowed.of for row in self.rows if name in row.names), otherwise)
-
-    def defaults(self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults) -> Defaults:
-        """What a profile of the round means for a workload of this model and this demo. Raises ValueError for one that there
-        is not."""
-        if profile == "demo":
-            return demo
-        if profile not in ("reference", "synthetic"):
-            raise ValueError(f"profile={profile}: {workload} has reference, demo, synthetic")
-        of_frameworks = self.default_set_by_framework if profile == "reference" else {}
-        return Defaults(self.dataset, self.sets[profile], model, self.targets, default_set_by_framework=of_frameworks)
 
 
 def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[Deviation]:

@@ -19,9 +19,17 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.api.options import check_value, hyperparameter, hyperparameter_fields, kind_of, suggestion
-from workloads.api.values import Json
-from workloads.api.yaml_files import as_number, read_yaml
+from suite.catalog.yaml_files import as_number, read_yaml
+from workloads.api import (
+    Hyperparameter,
+    Json,
+    Workload,
+    check_value,
+    hyperparameter,
+    hyperparameter_fields,
+    kind_of,
+    suggestion,
+)
 
 _ROOT = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
@@ -41,13 +49,13 @@ def folders() -> tuple[Path, ...]:
     return (SHIPPED, *_own)
 
 
-@dataclass(frozen=True)
-class Hyperparameter:
-    """One value of a hyperparameter set with the place that it comes from."""
+def named_sets(workload: type[Workload]) -> SetFiles:
+    """Return the sets of a workload by name. Each file is read when its set is asked for.
 
-    value: Json
-    source: str
-    """`published: …`, `derived: …`, `presumed: …` or `user`."""
+    Raises:
+        ValueError: Two sets have the same name.
+    """
+    return SetFiles(workload.name, workload.Options, workload.hyperparameter_sets())
 
 
 class HyperparameterSet(dict[str, Hyperparameter]):

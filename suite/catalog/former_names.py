@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workloads.api.values import Json
+from workloads.api import Json
 
 SETTINGS: Mapping[str, str] = {
     "batch_size_global": "global_batch_size",

@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.catalog.deviations import (
+    RESUMED,
+    Deviation,
+    DeviationCode,
+    data_deviation,
+    deviation_from_json,
+    deviation_of_text,
+)
 from suite.plan.jobs import plan
 from tests.helpers import composed, examples
-from workloads.api import Deviation, DeviationCode, fingerprints
-from workloads.api.deviations import RESUMED, data_deviation, deviation_from_json, deviation_of_text
+from workloads.api import fingerprints
 
 SETTING, UNKNOWN, DATA = DeviationCode.SETTING, DeviationCode.UNKNOWN, DeviationCode.DATA
 

@@ -12,7 +12,7 @@
         rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
 
 A word among rows is a list of `rounds/shared/rows.yaml` that they take in. A row is settings with what they may be
-(`workloads.api.rules.allowed`), its source, and perhaps `when`. Read once, when it is asked for; workers, which have no YAML,
+(`suite.catalog.rules.allowed`), its source, and perhaps `when`. Read once, when it is asked for; workers, which have no YAML,
 are given what they need (`Round.figures`).
 """
 
@@ -22,16 +22,10 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from workloads.api.options import suggestion
-from workloads.api.rules import Round, Rule, allowed
-from workloads.api.sets import SHIPPED, content_of, folders
-from workloads.api.settings import Settings
-from workloads.api.values import Json
-
-if TYPE_CHECKING:
-    from workloads.api.workload import Workload
+from suite.catalog.rules import ClosedRound, Rule, allowed
+from suite.catalog.sets import SHIPPED, content_of, folders
+from workloads.api import Json, Settings, Workload, suggestion
 
 Kinds = Mapping[str, type | tuple[type, ...]]
 _FIGURES: Kinds = {"setup_is_timed": bool, "first_epoch": int, "bleu_scale": (int, float), "ruleset": str}
@@ -45,7 +39,7 @@ RULE_INPUTS = (
     "seed_source", "cache_clear", "repeated_share", "left_out_share",
     "warmup_samples", "first_decay_samples", "run_samples",
 )  # fmt: skip
-"""What rows may name beside settings and options: see `Workload.deviations`."""
+"""What rows may name beside settings and options: see `suite.catalog.division`."""
 
 
 def files() -> dict[str, Path]:
@@ -83,7 +77,7 @@ def workload_names(name: str) -> list[str]:
     return list(_content(found[name])["workloads"])
 
 
-def get_round(name: str, workload: type[Workload] | None = None) -> Round | None:
+def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound | None:
     """Return the round of a name, or None if it does not exist.
 
     Args:
@@ -108,6 +102,29 @@ def get_round(name: str, workload: type[Workload] | None = None) -> Round | None
     return None if any(workload.name in _content(file)["workloads"] for file in shipped) else _round(path)
 
 
+def get_round(name: str, workload: type[Workload]) -> ClosedRound:
+    """Return the round of a name for a workload.
+
+    Raises:
+        ValueError: The workload has no such round. No other round is used instead, since its targets and clock differ.
+    """
+    found = find_round(name, workload)
+    if found is not None:
+        return found
+    there = " or ".join(f"rules={item}" for item in workload_rounds(workload))
+    has_target = any(item.name == "target" for item in fields(workload.Options))
+    another = ", and workload.target=X for another target" if has_target else ""
+    raise ValueError(
+        f"rules={name}: {workload.name} has no such round, which would be its target, clock and rules; type {there}{another}"
+    )
+
+
+def workload_rounds(workload: type[Workload]) -> dict[str, ClosedRound]:
+    """Return every round of a workload by name. A workload that no shipped round lists has each round, without rows."""
+    found = {name: find_round(name, workload) for name in files()}
+    return {name: item for name, item in found.items() if item is not None}
+
+
 @functools.cache
 def _content(path: Path) -> Mapping[str, Json]:
     """What a file says. Raises ValueError."""
@@ -123,13 +140,13 @@ def _shared() -> Mapping[str, Json]:
 
 
 @functools.cache
-def _round(path: Path) -> Round:
+def _round(path: Path) -> ClosedRound:
     """What a file says for every workload."""
-    return Round(path.stem, **{name: _content(path)[name] for name in _FIGURES})
+    return ClosedRound(path.stem, **{name: _content(path)[name] for name in _FIGURES})
 
 
 @functools.cache
-def _of_workload(path: Path, workload: type[Workload]) -> Round:
+def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
     """The round with what a file says for the workload."""
     content, where = _content(path), f"{path}: {workload.name}"
     own = content["workloads"][workload.name]
@@ -142,7 +159,9 @@ def _of_workload(path: Path, workload: type[Workload]) -> Round:
     every_row = (*_all_rows(f"{path}", content["rows"], shared), *_all_rows(where, own["rows"], shared))
     rows = tuple(rule for where, row in every_row for rule in _rules(where, row, phrases, workload))
     listed = {name: frozenset(frameworks) for name, frameworks in own.get("listed_optimizers", {}).items()}
-    return replace(_round(path), **{**own, "rows": rows, "listed_optimizers": listed})
+    found = replace(_round(path), **{**own, "rows": rows, "listed_optimizers": listed})
+    dataset, targets = str(found.listed_values("dataset", [""])[0]), found.listed_values("targets", {})
+    return replace(found, dataset=dataset, targets=targets)
 
 
 def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ...]) -> None:

@@ -5,15 +5,18 @@ import sys
 
 import pytest
 
+from suite.catalog import sets
+from suite.catalog.division import find_deviations
+from suite.catalog.sets import named_sets
 from suite.common import conf, registry
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed
-from workloads.api import default_values, hyperparameter_fields, option_keys, sets
+from workloads.api import default_values, hyperparameter_fields, option_keys
 
 SHIPPED = [
     (workload, name)
     for workload in registry.names(registry.WORKLOADS)
-    for name in registry.load_workload(workload).named_sets()
+    for name in named_sets(registry.load_workload(workload))
 ]
 OWN = "based_on: reference\nlearning_rate: 0.002\n"
 """The least that a set of one's own says."""
@@ -42,7 +45,7 @@ def settings_of(workload, *words):
 
 @pytest.mark.parametrize(("workload", "name"), SHIPPED)
 def test_a_shipped_set_says_what_it_is_and_where_every_value_comes_from(workload, name):
-    found = registry.load_workload(workload).named_sets()[name]
+    found = named_sets(registry.load_workload(workload))[name]
     assert found.sentence
     for key, item in found.items():
         kind = item.source.partition(":")[0]
@@ -62,31 +65,31 @@ def test_a_configuration_holds_the_keys_that_can_be_typed(workload):
 def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
     workload = own("sentence: A try\n" + OWN + 'beta1: {value: 0.8, source: "derived: by hand"}\n')
     settings = settings_of(workload, "workload.hyperparameter_set=mine", "workload.beta2=0.9")
-    reference = workload.named_sets()["reference"]
+    reference = named_sets(workload)["reference"]
     assert settings.hyperparameters == {**reference.plain, "learning_rate": 0.002, "beta1": 0.8, "beta2": 0.9}
     assert settings.hyperparameter_sources == {
         **{name: item.source for name, item in reference.items()},
         **{"learning_rate": "user: mine.yaml", "beta1": "derived: by hand", "beta2": "user"},
     }
     assert settings.global_batch_size == reference["global_batch_size"].value
-    assert workload.named_sets()["mine"].sentence == "A try"
+    assert named_sets(workload)["mine"].sentence == "A try"
 
 
 def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
     workload = own("based_on: reference\n")
     shipped, mine = (settings_of(workload, f"workload.hyperparameter_set={name}") for name in ("reference", "mine"))
     assert shipped.hyperparameters == mine.hyperparameters
-    assert workload.deviations(shipped) == []
-    assert [deviation.text for deviation in workload.deviations(mine)] == [
+    assert find_deviations(workload, shipped) == []
+    assert [deviation.text for deviation in find_deviations(workload, mine)] == [
         "hyperparameter set mine, a file of the user's"
     ]
-    assert workload.deviations(mine, seed_source="system") == []
+    assert find_deviations(workload, mine, seed_source="system") == []
 
 
 def test_what_a_set_is_based_on(own):
     own('based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n', "first")
     workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
-    found, reference = workload.named_sets()["second"], workload.named_sets()["reference"]
+    found, reference = named_sets(workload)["second"], named_sets(workload)["reference"]
     values, wanted = ({name: item.value for name, item in one.items()} for one in (found, reference))
     assert values == {**wanted, "max_epochs": 3}
     sources = {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")}
@@ -95,7 +98,7 @@ def test_what_a_set_is_based_on(own):
 
 
 def test_a_power_of_ten_is_a_number_however_it_is_written(own):
-    found = own(OWN + "epsilon: 1e-7\nbeta1: 9E-1\n").named_sets()["mine"]
+    found = named_sets(own(OWN + "epsilon: 1e-7\nbeta1: 9E-1\n"))["mine"]
     assert (found["epsilon"].value, found["beta1"].value) == (1e-7, 0.9)
 
 
@@ -105,7 +108,7 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
     own(OWN)
     for text, said in (("[30, 60]", ""), ("30", "a list is needed"), ("[30, x]", "decay_epochs=x: a whole number")):
         path.write_text(f"based_on: reference\ndecay_epochs: {text}\n")
-        found = registry.load_workload("resnet50").named_sets()
+        found = named_sets(registry.load_workload("resnet50"))
         if said:
             with pytest.raises(ValueError, match=rf"^{path}: .*{said}"):
                 found["mine"]
@@ -149,7 +152,7 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, s
 def test_a_file_does_not_replace_a_shipped_set(own):
     workload = own(OWN, "reference")
     with pytest.raises(ValueError, match=r"ncf/reference\.yaml: ncf has a set reference already .*; name the file"):
-        workload.named_sets()
+        named_sets(workload)
 
 
 def test_an_unknown_name_gets_those_of_the_users_too(own):
@@ -164,11 +167,11 @@ def test_a_worker_needs_no_yaml():
         "import sys; sys.modules['yaml'] = None\n"
         "import suite.worker.main\n"
         "from suite.common import registry\n"
-        "from workloads.api import Settings\n"
+        "from workloads.api import Settings, build_options\n"
         "figures = {'name': 'v9', 'setup_is_timed': True, 'first_epoch': 3, 'bleu_scale': 1.0, 'ruleset': ''}\n"
         "for name in registry.names(registry.WORKLOADS):\n"
         "    kind = registry.load_workload(name)\n"
-        "    assert kind.options_of(Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"
+        "    assert build_options(kind.Options, Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"
         "    run = object.__new__(kind)\n"
         "    run.settings = Settings(workload=name, rules='v9', round=figures)\n"
         "    assert (run.round.first_epoch, run.round.clock) == (3, 'v0.5')\n"

@@ -12,9 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workloads.api import fingerprints
-from workloads.api.former_names import current_name
-from workloads.api.values import Json
+from suite.catalog.former_names import current_name
+from workloads.api import Json, fingerprints
 
 SETTING_NAMES: Mapping[str, str] = {
     "dataset": "data set",

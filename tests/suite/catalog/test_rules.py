@@ -2,9 +2,11 @@
 
 import pytest
 
+from suite.catalog.division import find_deviations
+from suite.catalog.rounds import find_round, get_round, workload_rounds
+from suite.catalog.rules import Rule, allowed, deviations
 from suite.common import registry
-from workloads.api import Settings, get_round
-from workloads.api.rules import Rule, allowed, deviations
+from workloads.api import Settings
 
 MODEL = {"width": 64, "depth": 2, "sides": (1, 2)}
 WIDER, NEXT = {**MODEL, "width": 128}, {**MODEL, "sides": [1, 3]}
@@ -119,25 +121,27 @@ def test_phrases_name_what_differs():
     ],
 )
 def test_a_round_gives_data_set_hyperparameters_and_target(name, rules, profile, framework, found):
-    defaults = registry.load_workload(name).defaults(profile, rules, {})
+    workload = registry.load_workload(name)
+    defaults = workload.defaults(profile, get_round(rules, workload), {})
     assert (defaults.dataset, defaults.set_for(framework), dict(defaults.targets)) == found
 
 
 @pytest.mark.parametrize("name", ["gnmt", "maskrcnn", "resnet50", "ssd", "transformer"])
 def test_a_profile_that_there_is_not_is_refused_with_those_that_there_are(name):
+    workload = registry.load_workload(name)
     with pytest.raises(ValueError, match=f"profile=fast: {name} has reference, demo, synthetic"):
-        registry.load_workload(name).defaults("fast", "v0.7", {})
+        workload.defaults("fast", get_round("v0.7", workload), {})
 
 
 def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
-    found = registry.load_workload("zoo").rounds()
-    assert found == {name: get_round(name) for name in ("v0.5", "v0.7")}
+    found = workload_rounds(registry.load_workload("zoo"))
+    assert found == {name: find_round(name) for name in ("v0.5", "v0.7")}
     assert all((one.targets, one.dataset, one.rows) == ({}, "", ()) for one in found.values())
     settings = Settings(workload="zoo", rules="v0.5")
-    assert texts(registry.load_workload("zoo").deviations(settings)) == ["rules v0.5, whose round has no zoo"]
+    assert texts(find_deviations(registry.load_workload("zoo"), settings)) == ["rules v0.5, whose round has no zoo"]
 
 
-@pytest.mark.parametrize(("name", "found"), registry.load_workload("transformer").rounds().items())
+@pytest.mark.parametrize(("name", "found"), workload_rounds(registry.load_workload("transformer")).items())
 def test_a_round_is_quoted_with_its_own_words(name, found):
     """ "Arbitrary batching" and "exactly once" were written into v0.7's text of the data order."""
     of_order = [rule.source for rule in found.rows if "Data Order" in rule.source and rule.source.startswith(name)]

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from suite.catalog import rounds, sets
+from suite.catalog.division import find_deviations
+from suite.catalog.rounds import get_round
 from suite.common import registry
 from suite.compliance.check_log import check_file
 from suite.config.compose import compose
 from suite.plan.settings import resolve_settings
 from testing.fake_logs import demo_log, write
-from workloads.api import rounds, sets
 from workloads.resnet50.workload import ResNet50
 
 OWN = """setup_is_timed: true
@@ -53,7 +55,7 @@ def planned(flags, workload, *words):
 def test_a_round_of_ones_own_is_one_file(own):
     settings = planned(own(OWN), "resnet50", "profile=synthetic")
     assert (settings.rules, settings.targets) == ("v4", {"top1": 0.761})
-    found = ResNet50.get_round("v4")
+    found = get_round("v4", ResNet50)
     assert (found.clock, found.first_epoch, found.ruleset, found.dataset) == ("v0.5", 0, "4.0.0", "imagenet")
     assert settings.round == json.loads(json.dumps(found.figures))
     (rate,) = [row for row in found.rows if row.names == ("learning_rate",)]
@@ -62,11 +64,11 @@ def test_a_round_of_ones_own_is_one_file(own):
 
 def test_its_runs_are_open_and_say_so(own):
     settings = planned(own(OWN), "resnet50", "profile=synthetic")
-    said = [deviation.text for deviation in ResNet50.deviations(settings)]
+    said = [deviation.text for deviation in find_deviations(ResNet50, settings)]
     assert said[0] == "round v4, a file of the user's"
     assert {"momentum 0.9, which no rule allows", "profile synthetic, not reference"} <= set(said)
     assert not any(phrase.startswith(("learning_rate", "hyperparameter set")) for phrase in said)
-    assert ResNet50.deviations(replace(settings, rules="v0.7"))[0].text == "profile synthetic, not reference"
+    assert find_deviations(ResNet50, replace(settings, rules="v0.7"))[0].text == "profile synthetic, not reference"
 
 
 def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own):
@@ -103,9 +105,9 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_row(own, tmp_path, old, ne
     assert old in OWN
     own(OWN.replace(old, new))
     with pytest.raises(ValueError, match=rf"^{tmp_path}/rounds/v4\.yaml: {said}") as refusal:
-        ResNet50.get_round("v4")
+        get_round("v4", ResNet50)
     assert "\n" not in str(refusal.value)
-    assert ResNet50.get_round("v0.7").first_epoch == 1  # is not in the way of others
+    assert get_round("v0.7", ResNet50).first_epoch == 1  # is not in the way of others
 
 
 def test_a_file_does_not_replace_a_shipped_round(own):
@@ -132,13 +134,13 @@ def test_a_log_of_it_is_judged_by_the_ruleset_that_it_names(tmp_path, ruleset, v
 
 def test_help_reads_no_round_and_two_plans_read_each_once():
     code = (
-        "import sys; from workloads.api import rounds, sets; read = []\n"
+        "import sys; from suite.catalog import rounds, sets; read = []\n"
         "kept = rounds.content_of\n"
         "rounds.content_of = lambda path: (read.append(path.stem), kept(path))[1]\n"
         "from suite.config.compose import compose\n"
         "compose(['--help']); assert read == [], read\n"
         "from suite.common import registry\n"
-        "for name in ('ncf', 'ncf', 'ssd'): registry.load_workload(name).get_round('v0.5')\n"
+        "for name in ('ncf', 'ncf', 'ssd'): rounds.get_round('v0.5', registry.load_workload(name))\n"
         "assert read == ['v0.5', 'rows'], read\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

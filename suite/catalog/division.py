@@ -1,0 +1,69 @@
+"""Reasons why a run with given settings is in the open division, according to the rules of its round."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from suite.catalog import rounds
+from suite.catalog.deviations import Deviation, DeviationCode
+from suite.catalog.rules import deviations
+from suite.catalog.sets import named_sets
+from workloads.api import NOT_OPTIONS, Json, Settings, Workload, build_options, hyperparameter_fields, share_of_samples
+
+_SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
+"""Settings whose parts are compared one by one, or not at all."""
+
+
+def find_deviations(workload: type[Workload], settings: Settings, **rule_inputs: Json) -> list[Deviation]:
+    """Return the reasons why a run with these settings is in the open division, by the rules of its round alone.
+
+    Args:
+        workload: Workload of the run.
+        settings: Settings of the run.
+        rule_inputs: Further values that rules check: `seed_source`, `cache_clear`, and the result of `schedule_inputs`.
+            If any are given, only these are checked.
+
+    Raises:
+        ValueError: A file of a round or a hyperparameter set has an error.
+    """
+    closed = rounds.find_round(settings.rules, workload)
+    if closed is None or not closed.rows:
+        missing = Deviation(DeviationCode.NO_RULES, "rules", settings.rules, detail=workload.name)
+        return [] if rule_inputs else [missing]
+    values = {**effective_settings(workload, settings), **rule_inputs}
+    by_rules = deviations(closed.rows, values, rule_inputs or values)
+    if rule_inputs:
+        return by_rules
+    found = []
+    if rounds.is_user_defined(settings.rules):
+        found.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
+    if named_sets(workload).is_user_defined(settings.hyperparameter_set):
+        found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
+    if closed.unsupported_reason:
+        found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
+    return [*found, *by_rules]
+
+
+def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
+    """Return all values that decide what a run computes, by name: settings, then hyperparameters and options."""
+    of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _SPLIT}
+    acting = vars(build_options(workload.Options, settings))
+    of_set = {**{name: acting[name] for name in hyperparameter_fields(workload.Options)}, **settings.hyperparameters}
+    elsewhere = {*of_run, *of_set, *NOT_OPTIONS}
+    return {**of_run, **of_set, **{name: value for name, value in acting.items() if name not in elsewhere}}
+
+
+def schedule_inputs(workload: Workload) -> dict[str, Json]:
+    """Return the values that rules check and that follow from the settings and the counts of the data together.
+
+    The last three count in the batch unit of the workload. They are None if the schedule has no such end.
+    """
+    batch, decay, most = workload.settings.global_batch_size, workload.first_decay_step, workload.settings.max_epochs
+    of_epoch, train_samples = workload.epoch_samples, workload.dataset_info.train_samples
+    return {
+        "repeated_share": share_of_samples(of_epoch.repeated, train_samples),
+        "left_out_share": share_of_samples(of_epoch.left_out, train_samples),
+        "warmup_samples": workload.warmup_steps * batch,
+        "first_decay_samples": None if decay is None else decay * batch,
+        "run_samples": None if most is None else most * workload.steps_per_epoch * batch,
+    }
