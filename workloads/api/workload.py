@@ -16,6 +16,7 @@ from workloads.api.options import NOT_OPTIONS, build_options, hyperparameter_fie
 from workloads.api.rules import Round, deviations
 from workloads.api.sets import Hyperparameter, SetFiles
 from workloads.api.settings import Defaults, Settings
+from workloads.api.trainer_info import get_trainer
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.worker_context import WorkerContext
@@ -34,17 +35,9 @@ class Workload(ABC):
     batch_unit: ClassVar[str] = "samples"
     """What `global_batch_size` counts: `samples`, or `tokens`."""
     default_rules: ClassVar[str]
-    precisions: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Framework name to the precisions that its trainer offers; others say it themselves (`Framework.precisions`)."""
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
     """What `precision=auto` means on GPUs, the first that trainer and device have; else fp32. bf16, although NVIDIA's entries
     of v0.7 are in fp16: it has fp32's range, so no loss is scaled and no step skipped."""
-    fp16_scaling: ClassVar[LossScaling] = LossScaling("static", start=128.0)
-    """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
-    linear_backend_frameworks: ClassVar[tuple[str, ...]] = ()
-    """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
-    max_cuda_graph_devices: ClassVar[float] = 0
-    """On how many devices PyTorch's trainer can launch a training step as one CUDA graph."""
     reference_model: ClassVar[Mapping[str, Json]] = {}
     """What rows of rounds call `reference_model`."""
     known_deviations: ClassVar[tuple[str, ...]] = ()
@@ -57,8 +50,6 @@ class Workload(ABC):
     """Threads that run `eval_batch_metrics` while the device computes. 0: it runs between two batches."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
-    asynchronous: ClassVar[tuple[str, ...]] = ()
-    """Frameworks whose trainer offers `update=async`."""
     Options: ClassVar[type]
     """Dataclass of what a set gives (`workloads.api.hyperparameter`) and of what else can be typed (`workloads.api.option`).
 
@@ -297,8 +288,10 @@ class Workload(ABC):
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """What trainers multiply the loss by: `fp16_scaling` under fp16, nothing otherwise."""
-        return self.fp16_scaling if self.settings.precision == "fp16" else LossScaling()
+        """Loss scaling of the run: the one of its trainer (`TrainerInfo`) in fp16, and none in other precisions."""
+        if self.settings.precision != "fp16":
+            return LossScaling()
+        return get_trainer(type(self), self.settings.framework).fp16_loss_scaling
 
     @abstractmethod
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, OptimizerSettings, Settings
+from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, OptimizerSettings, Settings
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -36,8 +36,6 @@ class GNMT(TranslationWorkload):
     length_dependent_log_keys = TranslationWorkload.length_dependent_log_keys | {
         f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
     }
-    fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
-    """reference fp_optimizers.py, train.py."""
     Options = GNMTOptions
     options: GNMTOptions
 

@@ -39,7 +39,6 @@ class Zoo(ClassifierWorkload):
     mlperf_name = "zoo"
     default_rules = "v0.7"
     gpu_precisions = ()  # the article's measurements are in fp32
-    asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
     options: ZooOptions
 

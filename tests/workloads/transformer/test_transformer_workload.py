@@ -87,7 +87,8 @@ def test_adam_and_fp16():
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.997, 1e-9)
     assert settings.clip_norm is None
     assert settings.loss_scaling == LossScaling()
-    assert made("reference", precision="fp16").optimizer().loss_scaling == Transformer.fp16_scaling
+    scaling = made("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
+    assert scaling == TRAINERS["pytorch"].fp16_loss_scaling
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,6 @@ class LinesOptions(WorkloadOptions):
 
 class Lines(Workload):
     name, mlperf_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
-    precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
     runs_required, samples_per_epoch = 5, POINTS
     Options = LinesOptions
 
