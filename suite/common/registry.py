@@ -15,8 +15,9 @@ from workloads import api, files
 from workloads.api import Dataset, Trainer, Workload, find_trainer, get_trainer
 from workloads.api import invalid_choice as invalid_choice
 from workloads.api import suggestion as suggestion
-from workloads.entry_points import TRAINERS, points
+from workloads.entry_points import TRAINERS as TRAINERS
 from workloads.entry_points import kind_of as kind_of
+from workloads.entry_points import points
 from workloads.entry_points import refresh as refresh
 
 WORKLOADS = "suite.workloads"
@@ -73,8 +74,14 @@ def frameworks_of(workload: str) -> list[str]:
 
 
 def trainer_module(workload: str, framework: str) -> str:
-    """Return the module of a trainer's class without importing it. Empty if there is no such workload or trainer."""
-    info = find_trainer(load_workload(workload), framework) if workload in points(WORKLOADS) else None
+    """Return the module of a trainer's class without importing it.
+
+    Empty if there is no such trainer, or if the workload cannot be imported.
+    """
+    try:
+        info = find_trainer(load_workload(workload), framework)
+    except Exception:  # importing a plugin can raise any exception
+        return ""
     return info.module if info is not None else ""
 
 

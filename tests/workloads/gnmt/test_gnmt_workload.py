@@ -8,6 +8,7 @@ import pytest
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling
 from workloads.gnmt.settings import REFERENCE_MODEL
+from workloads.gnmt.trainers import TRAINERS
 from workloads.gnmt.workload import GNMT
 
 SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest": 148, "pairs": 3_969_024}

@@ -9,6 +9,7 @@ import pytest
 from testing import synthetic, synthetic_transformer
 from workloads.api import DatasetInfo, LossScaling
 from workloads.transformer.settings import REFERENCE_MODEL
+from workloads.transformer.trainers import TRAINERS
 from workloads.transformer.workload import Transformer
 
 SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 4_590_101, "end": 1}
