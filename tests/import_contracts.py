@@ -7,7 +7,7 @@ from importlinter import Contract, ContractCheck, output
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 PACKAGES = ("torch", "torchvision", "tensorflow", "mxnet")
-ROOMS = ("api", "common", "files", "frameworks", "held_folder", "process_identity")
+ROOMS = ("api", "common", "entry_points", "files", "frameworks", "held_folder", "process_identity")
 """What lies below workloads/ and is none."""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.gpu.trainers import CASES, Case, case, far
 from testing import synthetic_ncf
+from workloads.api import get_trainer
 from workloads.ncf.data import NCFData, drawn_by_device
 from workloads.ncf.sampling import training_key
 
@@ -57,7 +58,7 @@ def compared(name: str, device: str) -> dict[str, Any]:
     """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within its tolerance."""
     made = case(name)
     plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
-    for precision in (one for one in PRECISIONS if one in made.workload.precisions["pytorch"]):
+    for precision in (one for one in PRECISIONS if one in get_trainer(type(made.workload), "pytorch").precisions):
         here = dict[str, Any]()
         try:
             there = trained(made, device, precision)

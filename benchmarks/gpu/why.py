@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.gpu.runs import ready, typed
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
+from workloads.api import get_trainer
 
 STEPS, AHEAD = 20, 10
 
@@ -62,7 +63,8 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
         found["without Triton's kernels"] = with_settings(kernels="off")
     if run.settings.workload == "transformer":
         found["with cuDNN's attention"] = with_options(cudnn_attention=True)
-    if run.settings.devices <= load_workload(run.settings.workload).max_cuda_graph_devices:
+    trainer = get_trainer(load_workload(run.settings.workload), "pytorch")
+    if run.settings.devices <= trainer.max_cuda_graph_devices:
         found["as a CUDA graph"] = with_settings(graphs="on")
     if "fused_norms" in run.settings.options:
         found["with fused norms"] = with_options(fused_norms="on")

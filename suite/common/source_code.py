@@ -120,13 +120,13 @@ def uses_plugin(workload: str, framework: str) -> bool:
 
 
 def _modules(workload: str, framework: str) -> list[str]:
-    """Return the modules that define the workload, the framework, and their trainer, without importing them."""
-    points = (
-        (registry.WORKLOADS, workload),
-        (registry.FRAMEWORKS, framework),
-        (registry.TRAINERS, f"{workload}.{framework}"),
+    """Return the modules that define the workload, the framework, and their trainer, without importing the framework."""
+    modules = (
+        registry.module_of(registry.WORKLOADS, workload),
+        registry.module_of(registry.FRAMEWORKS, framework),
+        registry.trainer_module(workload, framework),
     )
-    return [module for group, name in points if (module := registry.module_of(group, name))]
+    return [module for module in modules if module]
 
 
 def _workload_folders(workload: str, framework: str) -> set[str]:

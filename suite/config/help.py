@@ -14,7 +14,7 @@ from suite.common.paths import data_root, env_root, log_root
 from suite.common.study_file import load_study, study_names
 from suite.config.key_suggestions import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
 from suite.launch.registered_frameworks import known
-from workloads.api import OPTION_GROUPS, invalid_choice
+from workloads.api import OPTION_GROUPS, find_trainer, invalid_choice
 
 HEAD = """Train workloads to a quality target and log it.
 
@@ -90,10 +90,8 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
             lines.append(_line(key, item, values.get(item.name)))
     batch, unit = values.get("global_batch_size"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
-    frameworks = [
-        framework_kind for framework, framework_kind in known().items() if framework in registry.frameworks_of(name)
-    ]
-    offered = [f"{framework.name} ({', '.join(framework.precisions_of(kind))})" for framework in frameworks]
+    trainers = {framework: find_trainer(kind, framework) for framework in known()}
+    offered = [f"{framework} ({', '.join(trainer.precisions)})" for framework, trainer in trainers.items() if trainer]
     lines += ["  framework=".ljust(36) + f"{', '.join(offered)} (precisions in brackets)"]
     if chosen is not None:
         lines += ["", f"Hyperparameter set {chosen_name}, with sources:"]

@@ -11,7 +11,7 @@ installed already is used as it is. Packages are not downloaded.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
@@ -28,6 +28,7 @@ from suite.environments.plugin_install import install, plugin_source
 from suite.launch.base import Framework
 from suite.launch.launcher import Launcher
 from workloads.api import Dataset, Workload
+from workloads.api.trainer_info import framework_trainers, package_trainers
 
 IMPORT_HINT = "It must be importable, with all its dependencies installed in the same environment"
 TRAINER_CHECK_SECONDS = 300.0
@@ -53,6 +54,7 @@ _LOADERS: dict[str, tuple[Callable[[str], Any], type]] = {
     registry.DATASETS: (registry.load_dataset, Dataset),
     registry.STUDIES: (registry.load_study, object),
     registry.LAUNCHERS: (registry.load_launcher, Launcher),
+    registry.TRAINERS: (framework_trainers, Mapping),
 }
 """The function that loads an entry point, and the type of the loaded object, by group of entry points."""
 
@@ -89,7 +91,7 @@ def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, .
             raise ValueError(f"plugins: {first.argument} and {text} are both named {plugin.name}. Remove one of them")
     if plugins:
         registry.refresh()
-        for group in (*_LOADERS, registry.TRAINERS):
+        for group in _LOADERS:
             registry.names(group)  # raises ValueError if two distributions define the same name
         for plugin in plugins.values():
             _check_loadable(plugin)
@@ -130,8 +132,9 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
     Raises:
         ValueError: The trainer cannot be imported, or is incomplete.
     """
-    trainer = f"{workload}.{framework}"
-    plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.entry_points), None)
+    by_workload = framework in package_trainers(registry.load_workload(workload))
+    entry_point = (registry.WORKLOADS, workload) if by_workload else (registry.TRAINERS, framework)
+    plugin = next((plugin for plugin in plugins if entry_point in plugin.entry_points), None)
     if plugin is None:
         return
     command = environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework)
@@ -140,8 +143,8 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
         mounted = environment.argv_prefix and environment.container is None and plugin.folder
         hint = f"{IMPORT_HINT}{f', and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
-            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {outcome.why}. "
-            f"{hint}"
+            f"plugins={plugin.argument}: trainer {workload}.{framework} cannot be used in environment {environment.name}: "
+            f"{outcome.why}. {hint}"
         )
 
 
@@ -154,12 +157,11 @@ def _activate_plugin(text: str, installs: bool) -> Plugin:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
-    groups = (*_LOADERS, registry.TRAINERS)
-    entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
+    entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in _LOADERS)
     if not entry_points:
         raise ValueError(
             f"plugins={text}: {dist.metadata['Name']} is not a plugin of the suite: it has no entry point in "
-            f"{', '.join(groups)}. See docs/adding_a_workload.md"
+            f"{', '.join(_LOADERS)}. See docs/adding_a_workload.md"
         )
     return Plugin(text, dist.metadata["Name"], dist.version, folder, entry_points)
 
@@ -186,14 +188,14 @@ def _installed_distribution(text: str) -> Distribution | None:
 
 
 def _check_loadable(plugin: Plugin) -> None:
-    """Load all entry points except trainers, which need their framework, and check the types. Raises ValueError."""
+    """Load all entry points, and check their types. Raises ValueError. The classes of trainers need their framework."""
     for group, name in plugin.entry_points:
-        if group == registry.TRAINERS:
-            continue
         subject = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"
         load, expected_type = _LOADERS[group]
         try:
             loaded = load(name)
+            if group == registry.WORKLOADS:
+                package_trainers(loaded)
         except (Exception, SystemExit) as error:
             first_line = (str(error).splitlines() or [""])[0]
             raise ValueError(
@@ -201,6 +203,8 @@ def _check_loadable(plugin: Plugin) -> None:
             ) from None
         if group == registry.STUDIES:
             load_study(name)  # raises ValueError for an invalid description
+            continue
+        if group == registry.TRAINERS:
             continue
         is_class = isinstance(loaded, type) and group in (registry.WORKLOADS, registry.DATASETS)
         if not issubclass(loaded if is_class else type(loaded), expected_type) or loaded.name != name:

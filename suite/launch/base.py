@@ -10,7 +10,7 @@ from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import Host, RunSpec
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
-from workloads.api import Settings, WorkerContext, Workload
+from workloads.api import Settings, WorkerContext
 
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
@@ -68,8 +68,6 @@ class Framework:
 
     TUNING_VARIABLES has the prefixes that apply to all frameworks.
     """
-    precisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Precisions of the trainers, by workload. Used for workloads whose `precisions` have no entry for this framework."""
     max_error_vs_float64: Mapping[str, float] = field(default_factory=dict)
     """Largest difference of weights and optimizer state from float64 after ten steps on the CPU, by optimizer.
 
@@ -78,17 +76,13 @@ class Framework:
     """
     listens_everywhere: Callable[[Settings], bool] = lambda settings: False
     """Returns whether processes of a run with these settings accept unauthenticated connections on all interfaces."""
-    gpu_features: tuple[str, ...] = ()
-    """Options that the trainers support on GPUs: `graphs` (`framework.graphs`) and `kernels` (`framework.kernels`)."""
+    has_gpu_kernels: bool = False
+    """Whether the trainers use GPU kernels of the suite, which `framework.kernels=off` disables."""
     build_info_script: str = ""
     """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is visible, architectures].
 
     Empty: the lock file of the environment specifies these facts.
     """
-
-    def precisions_of(self, workload: type[Workload]) -> tuple[str, ...]:
-        """Return the allowed values of `precision` for a workload."""
-        return workload.precisions.get(self.name) or self.precisions.get(workload.name, ("fp32",))
 
     def process_count(self, devices: int, device: str, update: str = "sync") -> int:
         """Return the number of worker processes of a host.

@@ -7,14 +7,14 @@ from suite.common.registry import invalid_choice
 from suite.common.run_config import RunConfig
 from suite.launch.base import Framework
 from suite.plan.unsupported import UnsupportedError
-from workloads.api import Workload
+from workloads.api import Workload, frameworks_of
 
 
 def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
     """Return the workload and the framework of a configuration. Raises ValueError; `UnsupportedError` without a trainer."""
     workload = registry.load_workload(config.workload_name)
     framework: Framework = registry.load_framework(config.framework.name)
-    offered = registry.frameworks_of(workload.name)
+    offered = frameworks_of(workload)
     if framework.name not in offered:
         raise UnsupportedError(
             str(invalid_choice(f"framework (for workload={workload.name})", framework.name, offered))

@@ -23,8 +23,11 @@ from workloads.api import (
     Defaults,
     Json,
     Settings,
+    TrainerInfo,
     Workload,
     default_values,
+    find_trainer,
+    get_trainer,
     hyperparameter_fields,
     option_keys,
 )
@@ -61,7 +64,8 @@ def resolve_settings(
     devices = decide_devices(config, profile, framework, hosts, lacks)
     device, cores = devices.kind, devices.cores
     config = replace(config, gpus=devices.count, oversubscribe=devices.oversubscribe)
-    precision = _precision(config, workload, framework, device, rules, hosts)
+    trainer = get_trainer(workload, framework.name)
+    precision = _precision(config, workload, framework, trainer, device, rules, hosts)
     _check_link(config.link, device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
@@ -69,7 +73,7 @@ def resolve_settings(
         raise invalid_choice("workload.dataset", dataset, dataset_names)
     targets = _targets(workload, defaults, options)
     if config.update.kind == "async":
-        _check_asynchronous(config, workload, framework, precision)
+        _check_asynchronous(config, workload, framework, trainer, precision)
     not_options = {*NOT_OPTIONS, *hyperparameter_fields(workload.Options), *values["hyperparameters"]}
     decided = {
         "workload": workload.name,
@@ -81,8 +85,8 @@ def resolve_settings(
         "cores_per_device": cores,
         "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
-        "linear_backend": _linear_backend(config, workload, framework, device, precision),
-        "graphs": _graphs(config, workload, framework, device, int(config.gpus)),
+        "linear_backend": _linear_backend(config, workload, framework, trainer, device, precision),
+        "graphs": _graphs(config, workload, framework, trainer, device, int(config.gpus)),
         "kernels": _kernels(config, framework, device),
         "stop": (stop := _stop(config, profile, targets, defaults.stop)),
         "max_epochs": values["hyperparameters"].get("max_epochs") if stop == "target" else None,
@@ -150,6 +154,7 @@ def _precision(
     config: RunConfig,
     workload: type[Workload],
     framework: Framework,
+    trainer: TrainerInfo,
     device: str,
     rules: str,
     hosts: Sequence[AvailableHost],
@@ -159,7 +164,7 @@ def _precision(
     `auto` on GPUs is the first precision in the workload's list that the trainer and the devices support and the rules allow.
     `auto` on CPU cores is fp32.
     """
-    precision, allowed = str(config.precision), framework.precisions_of(workload)
+    precision, allowed = str(config.precision), trainer.precisions
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
         closed = [row.allowed for row in get_round(rules, workload).rows if "precision" in row.names]
@@ -190,7 +195,7 @@ def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, 
 
 
 def _linear_backend(
-    config: RunConfig, workload: type[Workload], framework: Framework, device: str, precision: str
+    config: RunConfig, workload: type[Workload], framework: Framework, trainer: TrainerInfo, device: str, precision: str
 ) -> str:
     """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
 
@@ -200,7 +205,7 @@ def _linear_backend(
         ValueError: A library is set, but the workload and the device offer no choice.
     """
     library = str(config.framework.linear_backend)
-    if framework.name in workload.linear_backend_frameworks and (device, precision) == ("cpu", "fp32"):
+    if trainer.linear_backend and (device, precision) == ("cpu", "fp32"):
         by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
         return by_processor if library == "auto" else library
     if library != "auto":
@@ -209,11 +214,13 @@ def _linear_backend(
     return ""
 
 
-def _graphs(config: RunConfig, workload: type[Workload], framework: Framework, device: str, devices: int) -> str:
+def _graphs(
+    config: RunConfig, workload: type[Workload], framework: Framework, trainer: TrainerInfo, device: str, devices: int
+) -> str:
     """Return `on` to capture a step as a CUDA graph, or empty. Raises ValueError if it is set but not supported."""
     if str(config.framework.graphs) != "on":
         return ""
-    able = "graphs" in framework.gpu_features and device == "cuda" and devices <= workload.max_cuda_graph_devices
+    able = device == "cuda" and devices <= trainer.max_cuda_graph_devices
     if not able or (config.mode, config.update.kind) != ("train", "sync"):
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config.mode}"
         raise ValueError(f"framework.graphs=on: {where} does not support CUDA graphs. Set framework.graphs=auto")
@@ -224,20 +231,22 @@ def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
     """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if the run uses none of them."""
     if config.framework.kernels == "auto":
         return ""
-    if "kernels" not in framework.gpu_features or device != "cuda":
+    if not framework.has_gpu_kernels or device != "cuda":
         where = f"{framework.name} on device={device}"
         raise ValueError(f"framework.kernels=off: {where} does not use GPU kernels of the suite. Leave it out")
     return "off"
 
 
-def _check_asynchronous(config: RunConfig, workload: type[Workload], framework: Framework, precision: str) -> None:
+def _check_asynchronous(
+    config: RunConfig, workload: type[Workload], framework: Framework, trainer: TrainerInfo, precision: str
+) -> None:
     """Raise ValueError if `update=async` does not support the settings. The message is a single line."""
-    if framework.name not in workload.asynchronous:
-        offered = [
-            f"workload={name}"
+    if not trainer.async_updates:
+        trainers = {
+            name: find_trainer(registry.load_workload(name), framework.name)
             for name in registry.names(registry.WORKLOADS)
-            if framework.name in registry.load_workload(name).asynchronous
-        ]
+        }
+        offered = [f"workload={name}" for name, info in trainers.items() if info and info.async_updates]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise UnsupportedError(
             f"update=async: not supported by {workload.name} in {framework.name}. Set update=sync{instead}"

@@ -18,13 +18,15 @@ from workloads.zoo import stock
 MODULE = """
 import dataclasses
 import toy
+from workloads.api import TrainerInfo
 
 QUARTZ = dataclasses.replace(
     toy.PLAIN, name="quartz", title="Quartz Framework", colour=5, tuning_variables=("QUARTZ_",),
-    precisions={"toy": ("fp32", "bf16")}, max_error_vs_float64={"sgd": 1.25e-7},
+    max_error_vs_float64={"sgd": 1.25e-7},
 )
+TRAINERS = {"toy": TrainerInfo("toy:ToyTrainer", precisions=("fp32", "bf16"))}
 """
-POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\ntoy.quartz = toy:ToyTrainer\n"
+POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\nquartz = quartz:TRAINERS\n"
 RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
 EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "tensorboard is not installed")
 """Its library is an extra."""

@@ -71,11 +71,6 @@ class AllReduce(Workload):
     sample_unit = "bytes"
     batch_unit = "bytes"
     gpu_precisions = ()  # it is the type of what is summed
-    precisions = {
-        "pytorch": ("fp32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "bf16", "fp16"),
-        "mxnet": ("fp32", "fp16"),
-    }
     Options = AllReduceOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:

@@ -26,6 +26,7 @@ from workloads.api.options import (
 from workloads.api.round import Round
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import GradientAllReduceInfo, NonFiniteLossError, Trainer, TrainStats, check_finite
+from workloads.api.trainer_info import TrainerInfo, find_trainer, frameworks_of, get_trainer
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.worker_context import WorkerContext

@@ -105,9 +105,9 @@ class LoggedSettings:
     """`no_p2p`: GPUs were told to exchange data by way of the host, `network`: over the network's protocol alone; topology.json
     says what links there are."""
     linear_backend: str = setting("", cli_key="framework.linear_backend")
-    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`linear_backend_frameworks`)."""
+    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`TrainerInfo.linear_backend`)."""
     graphs: str = setting("", cli_key="framework.graphs")
-    """`on`: the full batch's step is one CUDA graph (`Workload.max_cuda_graph_devices`); else empty."""
+    """`on`: the full batch's step is one CUDA graph (`TrainerInfo.max_cuda_graph_devices`); else empty."""
     kernels: str = setting("", cli_key="framework.kernels")
     """`off`: plain forms compute what kernels of the suite's own could; else empty."""
     hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")

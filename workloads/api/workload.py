@@ -14,6 +14,7 @@ from workloads.api.epochs import EpochSamples, EpochSchedule, num_steps
 from workloads.api.options import Hyperparameter, WorkloadOptions, build_options
 from workloads.api.round import Round
 from workloads.api.settings import Defaults, Settings
+from workloads.api.trainer_info import get_trainer
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.worker_context import WorkerContext
@@ -22,7 +23,7 @@ from workloads.api.worker_context import WorkerContext
 class Workload(ABC):
     """A benchmark. An instance belongs to one run, in the controller and in each worker.
 
-    A new workload defines `name`, `mlperf_name`, `precisions`, and the abstract methods `defaults`, `load_dataset_info`,
+    A new workload defines `name`, `mlperf_name`, and the abstract methods `defaults`, `load_dataset_info`,
     `learning_rate`, `shapes`, `initial_weights` and `open_data`. A workload with a target also defines `eval_batch_metrics`
     and `compute_metrics`. All other members have defaults.
     """
@@ -45,17 +46,9 @@ class Workload(ABC):
     """Additional units of throughput, such as `tokens`. Each training batch counts them in `global_counts`."""
     batch_unit: ClassVar[str] = "samples"
     """Unit of `global_batch_size`: `samples`, `tokens` or `bytes`."""
-    precisions: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Framework name to the precisions that its trainer offers; others say it themselves (`Framework.precisions`)."""
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
     """Choices of `precision=auto` on GPUs. The first that trainer, device and rules allow is used, or else fp32. bf16 comes
     first, although NVIDIA's v0.7 submissions use fp16, because it needs no loss scaling."""
-    linear_backend_frameworks: ClassVar[tuple[str, ...]] = ()
-    """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
-    max_cuda_graph_devices: ClassVar[float] = 0
-    """On how many devices PyTorch's trainer can launch a training step as one CUDA graph."""
-    asynchronous: ClassVar[tuple[str, ...]] = ()
-    """Frameworks whose trainer offers `update=async`."""
     reference_model: ClassVar[Mapping[str, Json]] = {}
     """Parameters of the reference model, which rows of closed rules name as `reference_model`."""
     known_deviations: ClassVar[tuple[str, ...]] = ()
@@ -159,8 +152,6 @@ class Workload(ABC):
 
     # -- training: trainers and the loop --------------------------------------------------------------------------
 
-    fp16_scaling: ClassVar[LossScaling] = LossScaling("static", start=128.0)
-    """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False: the parameters that a step uses depend on its data, so trainers do not treat the graph as fixed."""
 
@@ -215,8 +206,10 @@ class Workload(ABC):
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """What trainers multiply the loss by: `fp16_scaling` under fp16, nothing otherwise."""
-        return self.fp16_scaling if self.settings.precision == "fp16" else LossScaling()
+        """Loss scaling of the run: the one of its trainer (`TrainerInfo`) in fp16, and none in other precisions."""
+        if self.settings.precision != "fp16":
+            return LossScaling()
+        return get_trainer(type(self), self.settings.framework).fp16_loss_scaling
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter by its canonical name. Default: trained, without weight decay."""

@@ -13,7 +13,6 @@ from workloads.api import (
     DatasetInfo,
     Defaults,
     Json,
-    LossScaling,
     OptimizerSettings,
     Round,
     Settings,
@@ -47,8 +46,6 @@ class GNMT(TranslationWorkload):
     length_dependent_log_keys = TranslationWorkload.length_dependent_log_keys | {
         f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
     }
-    fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
-    """reference fp_optimizers.py, train.py."""
     Options = GNMTOptions
     options: GNMTOptions
 

@@ -18,7 +18,6 @@ from workloads.api import (
     DatasetInfo,
     Defaults,
     Json,
-    LossScaling,
     ParameterRule,
     Round,
     Settings,
@@ -42,14 +41,6 @@ class MaskRCNN(DetectionWorkload):
 
     name = "maskrcnn"
     mlperf_name = "maskrcnn"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
-        "mxnet": ("fp32",),
-    }
-    fp16_scaling = LossScaling("dynamic", start=2.0**16, growth_interval=2_000)
-    """The reference's, by apex AMP: a step that overflows is skipped."""
-    linear_backend_frameworks = ("pytorch",)
     reference_model = REFERENCE_MODEL
     measure_threads = 2
     Options = MaskRCNNOptions

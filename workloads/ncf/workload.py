@@ -43,13 +43,6 @@ class NCF(Workload):
     sample_unit = "samples"
     default_rules = "v0.5"
     gpu_precisions = ("tf32", "bf16")  # small matrices: more is bandwidth; the rules of v0.5 know no tf32
-    precisions = {
-        "pytorch": ("fp32", "bf16", "tf32"),
-        "tensorflow": ("fp32", "bf16"),
-        "mxnet": ("fp32",),
-    }
-    linear_backend_frameworks = ("pytorch",)
-    max_cuda_graph_devices = math.inf
     reference_model = REFERENCE_MODEL
     runs_required = 100
     Options = NCFOptions

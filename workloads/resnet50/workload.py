@@ -40,7 +40,6 @@ class ResNet50(ClassifierWorkload):
         "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to the right (docs/resnet50.md)",
     )
     runs_required = 5
-    max_cuda_graph_devices = 1
     Options = ResNet50Options
     options: ResNet50Options
 

@@ -49,7 +49,6 @@ class SSD(DetectionWorkload):
     mlperf_name = "ssd"
     reference_model = REFERENCE_MODEL
     measure_threads = 1
-    max_cuda_graph_devices = 1
     Options = SSDOptions
     options: SSDOptions
 

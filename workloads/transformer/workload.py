@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, LossScaling, Round, Settings
+from workloads.api import Array, Batch, DatasetInfo, Defaults, Json, Round, Settings
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
@@ -33,8 +33,6 @@ class Transformer(TranslationWorkload):
     mlperf_name = "transformer"
     batch_unit = "tokens"
     reference_model = REFERENCE_MODEL
-    fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
-    """NVIDIA's entries, fairseq/fp16_trainer.py."""
     framing = SHIFTED
     weigh_tokens = True
     every_pair = True

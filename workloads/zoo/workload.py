@@ -39,7 +39,6 @@ class Zoo(ClassifierWorkload):
     name = "zoo"
     mlperf_name = "zoo"
     gpu_precisions = ()  # the article's measurements are in fp32
-    asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
     options: ZooOptions
 

@@ -44,9 +44,5 @@ JAX = Framework(
     title="JAX",
     colour=3,
     tuning_variables=("JAX_",),
-    precisions={
-        **dict.fromkeys(("gnmt", "maskrcnn", "ncf", "resnet50", "ssd", "transformer", "zoo"), ("fp32", "bf16", "tf32")),
-        "allreduce": ("fp32", "bf16"),
-    },
     max_error_vs_float64={"sgd": 2.1e-7, "lars": 2.6e-7, "adam": 2.7e-7},
 )

@@ -21,6 +21,7 @@ from workloads.api import (
     Hyperparameter,
     NonFiniteLossError,
     Trainer,
+    TrainerInfo,
     TrainStats,
     Workload,
 )
@@ -28,6 +29,7 @@ from workloads.common.data.prefetch import Prefetch
 
 HERE_ALONE = {"cpu": "current", "cuda": "current"}
 PLAIN = Framework("plain", HERE_ALONE, ("numpy",), lambda devices, device: 1, single_process, static_work_split=True)
+TRAINERS = {"toy": TrainerInfo("toy:ToyTrainer", precisions=("fp32",))}
 HERE = Launcher("here", list_hosts=lambda launch, _: launch.hosts, build_argv=lambda name, launch, argv: list(argv))
 """Starts the agent of any machine on this one."""
 SAMPLES = 1000
@@ -100,7 +102,6 @@ class ToyData:
 
 class Toy(Workload):
     name, mlperf_name, sample_unit, default_rules = "toy", "toy", "points", "v0.7"
-    precisions = {"plain": ("fp32",)}
     runs_required = 5
     Options = Options
 

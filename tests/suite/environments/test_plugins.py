@@ -177,6 +177,12 @@ def bad_study(tmp_path, place="lines:STUDY"):
     return folder
 
 
+def bad_trainers(tmp_path):
+    folder = copied(tmp_path, "bad")
+    (folder / "lines" / "trainers.py").write_text("TRAINERS = {'numpy': 'lines.numpy_trainer:LinesTrainer'}\n")
+    return folder
+
+
 MISSING = "import nothing_like_this\n"
 WRONG = {
     "no such path": (lambda _: "/nowhere", "plugins=/nowhere: no folder or wheel /nowhere exists"),
@@ -195,6 +201,8 @@ WRONG = {
      "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'. It must be importable"),
     "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
      "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named"),
+    "trainers": (bad_trainers,
+     "its workload 'lines' cannot be imported: ValueError: lines.trainers:TRAINERS: expected a mapping of names to"),
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
     "same names": (lambda folder: f"[{LINES},{changed(folder, 'o', lambda text: text.replace('suite-', 'other-'))}]",
      "other-lines and suite-lines both define workload 'lines'. Use only other-lines or only suite-lines"),

@@ -9,6 +9,7 @@ from suite.catalog.rounds import get_round
 from testing import synthetic
 from workloads.api import DatasetInfo, LossScaling
 from workloads.gnmt.settings import REFERENCE_MODEL
+from workloads.gnmt.trainers import TRAINERS
 from workloads.gnmt.workload import GNMT
 
 SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest": 148, "pairs": 3_969_024}
@@ -93,8 +94,9 @@ def test_adam_clips_and_fp16_scales_as_the_reference():
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.999, 1e-8)
     assert settings.clip_norm == 5.0
     assert settings.loss_scaling == LossScaling()
-    assert made("reference", precision="fp16").optimizer().loss_scaling == GNMT.fp16_scaling
-    assert (GNMT.fp16_scaling.start, GNMT.fp16_scaling.maximum, GNMT.fp16_scaling.growth_interval) == (8192, 8192, 128)
+    scaling = made("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
+    assert scaling == TRAINERS["pytorch"].fp16_loss_scaling
+    assert (scaling.start, scaling.maximum, scaling.growth_interval) == (8192, 8192, 128)
 
 
 def test_hidden_and_layers_for_scaling_studies():

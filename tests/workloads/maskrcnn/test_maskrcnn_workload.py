@@ -150,7 +150,7 @@ def test_biases_learn_twice_as_fast_without_decay_and_the_first_stage_not_at_all
 def test_fp16_scales_the_loss_dynamically():
     """As the reference's apex AMP; a static scale would neither grow nor skip a step that overflows."""
     assert made("reference").optimizer().loss_scaling == LossScaling()
-    scaling = made("reference", precision="fp16").optimizer().loss_scaling
+    scaling = made("reference", framework="tensorflow", precision="fp16").optimizer().loss_scaling
     assert (scaling.mode, scaling.start, scaling.growth_interval) == ("dynamic", 65_536, 2_000)
     assert (scaling.growth_factor, scaling.backoff_factor, scaling.maximum) == (2, 0.5, 2**24)
 

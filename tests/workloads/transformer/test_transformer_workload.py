@@ -10,6 +10,7 @@ from suite.catalog.rounds import get_round
 from testing import synthetic, synthetic_transformer
 from workloads.api import DatasetInfo, LossScaling
 from workloads.transformer.settings import REFERENCE_MODEL
+from workloads.transformer.trainers import TRAINERS
 from workloads.transformer.workload import Transformer
 
 SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 4_590_101, "end": 1}
@@ -88,7 +89,8 @@ def test_adam_and_fp16():
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.997, 1e-9)
     assert settings.clip_norm is None
     assert settings.loss_scaling == LossScaling()
-    assert made("reference", precision="fp16").optimizer().loss_scaling == Transformer.fp16_scaling
+    scaling = made("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
+    assert scaling == TRAINERS["pytorch"].fp16_loss_scaling
 
 
 @pytest.mark.parametrize(

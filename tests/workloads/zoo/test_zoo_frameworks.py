@@ -8,7 +8,7 @@ from tests.workloads.zoo.synthetic_zoo import IN_SHORT, small
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
 from workloads.zoo.stock import EQUAL
-from workloads.zoo.workload import Zoo
+from workloads.zoo.trainers import TRAINERS
 
 FULL = pytest.mark.full
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
@@ -67,7 +67,7 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
     np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
 
 
-@pytest.mark.parametrize("framework", Zoo.asynchronous)
+@pytest.mark.parametrize("framework", [name for name, info in TRAINERS.items() if info.async_updates])
 def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
     found = probe(framework, "probes.zoo_trainers.asynchronous", framework)
     np.testing.assert_array_equal(found["losses"], trained(framework, "littlecnn", 32)["losses"])

@@ -43,11 +43,6 @@ class ImageWorkload(Workload):
     """Training batches hold `image`, uint8 (B, H, W, 3), and are always full: batch norm would see padding."""
 
     sample_unit = "images"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
-        "mxnet": ("fp32", "fp16"),
-    }
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)

@@ -87,8 +87,6 @@ Of others: the target's."""
 class TranslationWorkload(Workload):
     """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
 
-    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
-    linear_backend_frameworks = ("pytorch",)
     runs_required = 10
     sample_unit = "sentence pairs"
     extra_throughput_units = ("tokens",)

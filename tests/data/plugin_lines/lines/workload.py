@@ -71,7 +71,6 @@ class LinesOptions(WorkloadOptions):
 
 class Lines(Workload):
     name, mlperf_name, sample_unit = "lines", "lines", "points"
-    precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
     runs_required = 5
     Options = LinesOptions
 

@@ -1,0 +1,44 @@
+"""Finds the entry points of installed distributions, by group and name, without importing their modules."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+TRAINERS = "suite.trainers"
+_KINDS = {"suite.studies": "study", TRAINERS: "trainers for"}
+
+
+@cache
+def points(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name.
+
+    Raises:
+        ValueError: Two distributions define the same name.
+    """
+    by_name: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        first = by_name.setdefault(point.name, point)
+        if first is not point and (first_owner := _owner(first)) != (second_owner := _owner(point)):
+            raise ValueError(
+                f"{first_owner} and {second_owner} both define {kind_of(group)} '{point.name}'. Use only {first_owner} or "
+                f"only {second_owner}"
+            )
+    return by_name
+
+
+def _owner(point: EntryPoint) -> str:
+    """Return the distribution that defines an entry point."""
+    return str(point.dist.name) if point.dist is not None else point.value
+
+
+def kind_of(group: str) -> str:
+    """Return the kind of object in a group of entry points, such as `workload` for `suite.workloads`."""
+    return _KINDS.get(group) or group.removeprefix("suite.").removesuffix("s")
+
+
+def refresh() -> None:
+    """Discard the cached entry points, after the Python path has changed."""
+    importlib.invalidate_caches()
+    points.cache_clear()
