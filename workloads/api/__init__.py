@@ -8,6 +8,7 @@ from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetI
 from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import EpochSchedule, num_steps
 from workloads.api.exchange import ParameterServerClient, ParameterServerTransport, metadata_size, record_update
+from workloads.api.hooks import ModelHooks
 from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,

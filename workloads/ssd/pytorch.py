@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.residual import Trunk, convolution
@@ -87,18 +86,18 @@ class SSDTrainer(ImageTrainer):
     """SSD on one device."""
 
     workload: SSD
+    inputs = ("image", "offset", "label")
 
     def build(self) -> nn.Module:
         return Detector(self.workload.network)
 
-    def loss(self, batch: Batch) -> Tensor:
-        """This replica's part of the mean over the global batch; in fp32 whatever the network computes in."""
-        images, wanted, labels = (self.to_device(batch.arrays[name]) for name in ("image", "offset", "label"))
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
         with self.autocast():
-            offsets, logits = self.called(images)
-        return detection_loss(offsets, logits, wanted, labels.long()) / batch.global_weight_sum
+            offsets, logits = model(batch["image"])
+        return detection_loss(offsets, logits, batch["offset"], batch["label"].long())
 
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """`offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
-        offsets, logits = self.model(self.to_device(batch.arrays["image"]))
+    def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        offsets, logits = model(batch["image"])
         return {"offsets": offsets, "logits": logits}
