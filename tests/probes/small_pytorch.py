@@ -15,7 +15,7 @@ from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tok
 from workloads.frameworks.pytorch.model import ModelTrainer
 
 inductor.cpp.vec_isa_ok = True  # what the CPU says is not tried out, which takes an import of PyTorch each
-PASSES = ("step", "gradients_alone", "run_loss", "outputs")
+PASSES = ("step", "gradients_alone", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 
 

@@ -6,6 +6,8 @@ batch-norm statistics carry the names of network.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
@@ -87,14 +89,12 @@ class SSDTrainer(ImageTrainer):
         """The network that the workload describes."""
         return Detector(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """`detection_loss` of the images, in fp32 whatever the network computes in."""
-        images, wanted, labels = inputs
-        offsets, logits = self.model(images, training=True)
-        return detection_loss(offsets, logits, wanted, labels, static=self.compiled or self.on_gpu)
+    def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        offsets, logits = model(batch["image"], training=True)
+        return detection_loss(offsets, logits, batch["offset"], batch["label"], static=self.compiled or self.on_gpu)
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Offsets (B, 4, P) and logits (B, C + 1, P)."""
-        (images,) = inputs
-        offsets, logits = self.model(images, training=False)
+    def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        offsets, logits = model(batch["image"], training=False)
         return {"offsets": offsets, "logits": tf.transpose(logits, [0, 2, 1])}
