@@ -1,8 +1,13 @@
 """Run inside a framework's environment: SSD's loss of synthetic outputs, also of equal logits, and its gradients."""
 
+import functools
+
 import numpy as np
 
 from testing import synthetic_ssd
+from workloads.ssd.settings import SSDOptions
+
+OPTIONS = SSDOptions()
 
 
 def of_pytorch(equal):
@@ -14,7 +19,7 @@ def of_pytorch(equal):
     outputs = synthetic_ssd.outputs(equal)
     logits, offsets = (torch.from_numpy(outputs[name]).requires_grad_() for name in ("logits", "offsets"))
     labels = torch.from_numpy(outputs["labels"]).long()
-    loss = detection_loss(offsets, logits, torch.from_numpy(outputs["wanted"]), labels) / len(labels)
+    loss = detection_loss(offsets, logits, torch.from_numpy(outputs["wanted"]), labels, OPTIONS) / len(labels)
     loss.backward()
     return {"loss": loss.item(), "by_logits": logits.grad.numpy(), "by_offsets": offsets.grad.numpy()}
 
@@ -34,7 +39,7 @@ def of_tensorflow(equal):
     for static in (False, True):
         with tf.GradientTape() as tape:
             tape.watch([logits, offsets])
-            loss = detection_loss(offsets, logits, wanted, labels, static) / len(labels)
+            loss = detection_loss(offsets, logits, wanted, labels, OPTIONS, static) / len(labels)
         by_logits, by_offsets = tape.gradient(loss, [logits, offsets])
         found.append([loss.numpy(), tf.transpose(by_logits, [0, 2, 1]).numpy(), by_offsets.numpy()])
     for one, other in zip(*found, strict=True):
@@ -49,7 +54,8 @@ def of_jax(equal):
 
     outputs = synthetic_ssd.outputs(equal)
     offsets, logits, *others = (outputs[name] for name in ("offsets", "logits", "wanted", "labels"))
-    loss, (by_offsets, by_logits) = jax.jit(jax.value_and_grad(detection_loss, (0, 1)))(offsets, logits, *others)
+    of_arrays = functools.partial(detection_loss, options=OPTIONS)
+    loss, (by_offsets, by_logits) = jax.jit(jax.value_and_grad(of_arrays, (0, 1)))(offsets, logits, *others)
     found = {"loss": loss, "by_logits": by_logits, "by_offsets": by_offsets}
     return {name: jax.device_get(value) / len(logits) for name, value in found.items()}
 
@@ -67,6 +73,6 @@ def of_mxnet(equal):
     for array in (logits, offsets):
         array.attach_grad()
     with mx.autograd.record():
-        loss = detection_loss(mx.nd, offsets, logits, wanted, labels, labels.shape[1]) / len(labels)
+        loss = detection_loss(mx.nd, offsets, logits, wanted, labels, OPTIONS, labels.shape[1]) / len(labels)
     loss.backward()
     return {"loss": loss.asscalar(), "by_logits": logits.grad.asnumpy(), "by_offsets": offsets.grad.asnumpy()}

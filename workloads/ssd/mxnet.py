@@ -13,6 +13,7 @@ from workloads.frameworks.mxnet.graphs import Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layers import BLOCK, ImageModel
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 
@@ -58,30 +59,30 @@ class Detector(ImageModel):
 
 
 def detection_loss(
-    F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, priors: int
+    F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions, priors: int
 ) -> Tensor:
-    """Sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
+    """Return the sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
 
     Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
     with the largest) / positives; 0 without positives.
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
+    mined = F.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
     entropy = -F.pick(F.log_softmax(logits, axis=1), labels, axis=1)
-    counted = positive + mined(F, F.BlockGrad(entropy), positive, count, priors)
+    counted = positive + hardest(F, F.BlockGrad(entropy), positive, mined)
     of_boxes = F.sum(F.smooth_l1(offsets - wanted, scalar=1.0), axis=1)
     total = of_boxes * positive + entropy * counted
     return F.sum(F.broadcast_div(total, F.maximum(count, 1)))
 
 
-def mined(F: ModuleType, entropy: Tensor, positive: Tensor, count: Tensor, priors: int) -> Tensor:
-    """1 where a negative prior counts, else 0 (B, P): those with the largest cross-entropy, of equal ones the first."""
-    number = F.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
+def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
+    """Return 1 for the `mined` (B, 1) negative priors with the largest cross-entropy, of equal ones the first, else 0 (B, P)."""
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
-    last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(number, axis=1) - 1, axis=1, keepdims=True)
+    last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(mined, axis=1) - 1, axis=1, keepdims=True)
     above = F.broadcast_greater(entropy, last)
     equal = F.broadcast_equal(entropy, last)
-    left = number - F.sum(above, axis=1, keepdims=True)
+    left = mined - F.sum(above, axis=1, keepdims=True)
     return above + equal * F.broadcast_lesser_equal(F.cumsum(equal, axis=1), left)
 
 
@@ -97,7 +98,8 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
         """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
         offsets, logits = model(batch["image"])
-        return detection_loss(model.F, offsets, logits, batch["offset"], batch["label"], len(self.workload.priors))
+        options, priors = self.workload.options, len(self.workload.priors)
+        return detection_loss(model.F, offsets, logits, batch["offset"], batch["label"], options, priors)
 
     def outputs(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

@@ -17,6 +17,7 @@ from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.residual import Trunk, convolution
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
@@ -62,8 +63,8 @@ class Detector(Trunk):
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
 
 
-def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
-    """Sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions) -> Tensor:
+    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
 
     Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
     with the largest) / positives; 0 without positives.
@@ -95,7 +96,7 @@ class SSDTrainer(ImageTrainer):
         """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
         with self.autocast():
             offsets, logits = model(batch["image"])
-        return detection_loss(offsets, logits, batch["offset"], batch["label"].long())
+        return detection_loss(offsets, logits, batch["offset"], batch["label"].long(), self.workload.options)
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
 from workloads.frameworks.tensorflow.variables import Tensors
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 
@@ -55,9 +56,9 @@ class Detector(ImageModel):
 
 
 def detection_loss(
-    offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, static: bool
+    offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, options: SSDOptions, static: bool
 ) -> tf.Tensor:
-    """Sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
 
     Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
     with the largest) / positives; 0 without positives. `static`: all negatives are sorted, so that no shape depends on the
@@ -92,7 +93,8 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
         offsets, logits = model(batch["image"], training=True)
-        return detection_loss(offsets, logits, batch["offset"], batch["label"], static=self.compiled or self.on_gpu)
+        static = self.compiled or self.on_gpu
+        return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options, static)
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

@@ -16,6 +16,7 @@ from suite_jax.images import ImageTrainer, Layers, smooth_l1
 from suite_jax.optimizers import Values
 from workloads.api import WorkerContext
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 
@@ -45,8 +46,10 @@ class Detector(Layers):
         return offsets.astype(jnp.float32), logits.astype(jnp.float32)
 
 
-def detection_loss(offsets: jax.Array, logits: jax.Array, wanted: jax.Array, labels: jax.Array) -> jax.Array:
-    """Sum of the images' losses, from offsets, logits, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+def detection_loss(
+    offsets: jax.Array, logits: jax.Array, wanted: jax.Array, labels: jax.Array, options: SSDOptions
+) -> jax.Array:
+    """Return the sum of the images' losses, from offsets, logits, offsets to learn (B, 4, P) and labels (B, P), 0 background.
 
     Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
     with the largest) / positives; 0 without positives.
@@ -88,7 +91,7 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
         offsets, logits = model(batch["image"], training=True)
-        return detection_loss(offsets, logits, batch["offset"], batch["label"])
+        return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options)
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
