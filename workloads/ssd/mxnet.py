@@ -63,8 +63,8 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives.
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
@@ -77,7 +77,7 @@ def detection_loss(
 
 
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
-    """Return 1 for the `mined` (B, 1) negative priors with the largest cross-entropy, of equal ones the first, else 0 (B, P)."""
+    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, else 0 (B, P). Of equal ones the first count."""
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
     last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(mined, axis=1) - 1, axis=1, keepdims=True)
     above = F.broadcast_greater(entropy, last)

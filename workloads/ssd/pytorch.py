@@ -64,10 +64,10 @@ class Detector(Trunk):
 
 
 def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions) -> Tensor:
-    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0: none.
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives.
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
     """
     positive = labels > 0
     count = positive.sum(1)

@@ -60,8 +60,8 @@ def detection_loss(
 ) -> tf.Tensor:
     """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives. `static`: all negatives are sorted, so that no shape depends on the
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive. `static`: all negatives are sorted, so that no shape depends on the
     labels, for XLA and for a GPU that shall not wait; otherwise as many as are wanted, which saves a CPU 2 % of the demo.
     """
     positive = labels > 0

@@ -51,8 +51,8 @@ def detection_loss(
 ) -> jax.Array:
     """Return the sum of the images' losses, from offsets, logits, offsets to learn (B, 4, P) and labels (B, P), 0 background.
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives.
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
     """
     positive = labels > 0
     count, priors = positive.sum(1), labels.shape[1]
