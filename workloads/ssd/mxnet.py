@@ -68,7 +68,7 @@ def detection_loss(
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
-    mined = F.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
+    mined = F.minimum(options.negatives_per_positive * count, priors - count)
     entropy = -F.pick(F.log_softmax(logits, axis=1), labels, axis=1)
     counted = positive + hardest(F, F.BlockGrad(entropy), positive, mined)
     of_boxes = F.sum(F.smooth_l1(offsets - wanted, scalar=1.0), axis=1)
@@ -77,7 +77,7 @@ def detection_loss(
 
 
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
-    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, else 0 (B, P). Of equal ones the first count."""
+    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, else 0 (B, P); ties in order."""
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
     last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(mined, axis=1) - 1, axis=1, keepdims=True)
     above = F.broadcast_greater(entropy, last)

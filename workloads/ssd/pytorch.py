@@ -75,7 +75,7 @@ def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tens
     with torch.no_grad():
         # Positives sort last; among equals the lower prior comes first.
         ranked = entropy.masked_fill(positive, -1.0).argsort(dim=1, descending=True, stable=True)
-        mined = (network.NEGATIVES_PER_POSITIVE * count).minimum((~positive).sum(1))
+        mined = (options.negatives_per_positive * count).minimum((~positive).sum(1))
         place = torch.arange(labels.shape[1], device=labels.device)
         counted = torch.zeros_like(positive).scatter_(1, ranked, place < mined[:, None]) | positive
     of_boxes = F.smooth_l1_loss(offsets, wanted, reduction="none").sum(1)

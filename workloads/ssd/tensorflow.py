@@ -58,16 +58,18 @@ class Detector(ImageModel):
 def detection_loss(
     offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, options: SSDOptions, static: bool
 ) -> tf.Tensor:
-    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0: none.
 
     Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
-    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive. `static`: all negatives are sorted, so that no shape depends on the
-    labels, for XLA and for a GPU that shall not wait; otherwise as many as are wanted, which saves a CPU 2 % of the demo.
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
+
+    `static`: all negatives are sorted, so that no shape depends on the labels, for XLA and for a GPU that shall not wait;
+    otherwise as many as are wanted, which saves a CPU 2 % of the demo.
     """
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
     priors = labels.shape[1]
-    mined = tf.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
+    mined = tf.minimum(options.negatives_per_positive * count, priors - count)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     # Positives come last; among equals the lower prior comes first.
     most = priors if static else tf.reduce_max(mined)

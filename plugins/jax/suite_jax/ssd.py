@@ -56,7 +56,7 @@ def detection_loss(
     """
     positive = labels > 0
     count, priors = positive.sum(1), labels.shape[1]
-    mined = jnp.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
+    mined = jnp.minimum(options.negatives_per_positive * count, priors - count)
     entropy = -(jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)).sum(1)
     # All are sorted, so that no shape depends on the labels. Positives come last; among equals the lower prior comes first.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
