@@ -68,6 +68,7 @@ EDGES = {
     "warmup_steps": [0, 1, 299, 300.5],
     "warmup_factor": [-1, 0, 1, 7, 1.5],
     "max_samples": [0, 1, 2, 3, 49, 50, 51],
+    "negatives_per_positive": [1, 3, 4],
     "momentum": [0.0, 0.9, 0.95],
     "decay_factor": [0.1, 0.2],
     "decay_boundaries": [
