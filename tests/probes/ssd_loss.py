@@ -4,7 +4,9 @@ import functools
 
 import numpy as np
 
+from suite.common.registry import load_trainer
 from testing import synthetic_ssd
+from tests.probes.image_trainers import place_here
 from workloads.ssd.settings import SSDOptions
 
 
@@ -78,3 +80,21 @@ def of_mxnet(equal, negatives):
         loss = detection_loss(mx.nd, offsets, logits, wanted, labels, options, labels.shape[1]) / len(labels)
     loss.backward()
     return {"loss": loss.asscalar(), "by_logits": logits.grad.asnumpy(), "by_offsets": offsets.grad.asnumpy()}
+
+
+def of_trainer(framework, negatives):
+    """`loss` of a batch by a trainer with this `negatives_per_positive`; of PyTorch also `offsets` and `logits`."""
+    plain = synthetic_ssd.workload("uneven", framework).settings.hyperparameters
+    changed = {**plain, "negatives_per_positive": negatives}
+    workload = synthetic_ssd.workload("uneven", framework, hyperparameters=changed)
+    trainer = load_trainer("ssd", framework)(workload, place_here(1))
+    trainer.setup(synthetic_ssd.weights(workload).items(), False)
+    batch = synthetic_ssd.batch(workload, 0)
+    found = {"loss": trainer.forward([[batch]]).loss}
+    if framework == "pytorch":
+        arrays = trainer.device_arrays(batch, training=True)
+        outputs = trainer.training_model(arrays["image"])
+        found |= {name: value.detach().numpy() for name, value in zip(("offsets", "logits"), outputs, strict=True)}
+        found |= {"wanted": batch.arrays["offset"], "labels": batch.arrays["label"]}
+    trainer.close()
+    return found

@@ -29,6 +29,17 @@ def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
     assert not found["by_logits"][positives == 0].any()
 
 
+@pytest.mark.parametrize("negatives", [1, 3])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negatives):
+    """PyTorch's outputs in training mode are the other frameworks' (tests/workloads/test_image_trainers.py)."""
+    model = probe("pytorch", "probes.ssd_loss.of_trainer", "pytorch", negatives)
+    found = probe(framework, "probes.ssd_loss.of_trainer", framework, negatives)
+    arrays = (model[name] for name in ("logits", "offsets", "labels", "wanted"))
+    loss, *_ = ssd_loss_numpy.loss_and_gradients(*arrays, negatives)
+    assert found["loss"] == pytest.approx(loss, rel=1e-5)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_first_step_has_the_gradients_of_float64(framework):
     """The velocity is gradient and decay. In fp32 some ReLUs of the trunk fall on the other side of 0, hence its limit."""
