@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from suite_jax import regions
-from suite_jax.maskrcnn import Detector
 
 from testing import synthetic_maskrcnn as synthetic
 from tests.probes.maskrcnn_trainers import trainer_of
@@ -22,15 +21,19 @@ def suppress(boxes, scores, most_iou):
 
 
 def given(trainer, batch):
-    """Weights, statistics and arrays of a batch, as `loss_of` takes them."""
-    arrays = trainer.training_batch(batch).arrays
+    """Weights, statistics and arrays of a batch, from which `build_model` and `loss` compute."""
+    arrays = trainer.host_arrays(batch, training=True)
     statistics = {name: value[0] for name, value in trainer.moved.items()}
-    return trainer.values, statistics, {name: jnp.asarray(arrays[name]) for name in trainer.inputs}
+    return trainer.values, statistics, {name: jnp.asarray(array) for name, array in arrays.items()}
 
 
 def parts(trainer, batch):
     """The losses of a batch by name."""
-    found, _ = jax.jit(trainer.parts_of)(*given(trainer, batch))
+
+    def computed(weights, statistics, arrays):
+        return trainer.losses(trainer.build_model(weights, statistics), arrays)
+
+    found = jax.jit(computed)(*given(trainer, batch))
     return {name: np.array(value) for name, value in found.items()}
 
 
@@ -44,8 +47,8 @@ def between(trainer, batch, training):
     """What RPN gives of a batch, and the proposals of it."""
 
     def computed(weights, statistics, arrays):
-        model = Detector(weights, statistics, trainer.dtype, training, trainer.workload.network)
-        _, objectness, deltas = model.first_half(arrays["image"], arrays["size"])
+        model = trainer.build_model(weights, statistics)
+        _, objectness, deltas = model.first_half(arrays["image"], arrays["size"], training)
         return (objectness, deltas), trainer.proposals(objectness, deltas, arrays, training)
 
     return jax.tree.map(np.array, jax.jit(computed)(*given(trainer, batch)))

@@ -8,15 +8,14 @@ import numpy as np
 from testing import synthetic_maskrcnn as synthetic
 from workloads.frameworks.mxnet import regions
 from workloads.frameworks.mxnet.trainer import in_turn
-from workloads.maskrcnn.mxnet import LOSSES
 
 suppress = functools.partial(regions.suppress, context=mx.cpu())
 
 
 def parts(trainer, batch):
     """The losses of a batch by name."""
-    (found,) = in_turn([trainer.parts(0, batch)])
-    return dict(zip(LOSSES, found.asnumpy(), strict=True))
+    (found,) = in_turn([trainer.run_halves(0, batch, trainer.graphs_of(trainer.losses))])
+    return {name: value.asscalar() for name, value in found.items()}
 
 
 def replicas(trainer):

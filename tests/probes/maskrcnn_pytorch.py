@@ -17,9 +17,13 @@ from workloads.maskrcnn.regions import pytorch as on_gpu
 suppress = regions.suppress
 
 
+def losses_of(trainer, batch):
+    return trainer.losses(trainer.training_model, trainer.device_arrays(batch, training=True))
+
+
 def parts(trainer, batch):
     """The losses of a batch by name."""
-    return {name: value.detach().numpy() for name, value in trainer.parts(batch).items()}
+    return {name: value.detach().numpy() for name, value in losses_of(trainer, batch).items()}
 
 
 def folded():
@@ -122,7 +126,8 @@ def detected(case):
     batch = synthetic.batch(workload, 0)
     trainer.model.eval()
     with torch.no_grad():
-        host, device = trainer.outputs(batch), trainer.outputs_on_device(batch)
+        arrays = trainer.device_arrays(batch, training=False)
+        host, device = (way(trainer.model, arrays) for way in (trainer.outputs, trainer.outputs_on_device))
     trainer.close()
     found = {**under("host", host), **under("device", device)}
     return {name: value.numpy() for name, value in found.items()}

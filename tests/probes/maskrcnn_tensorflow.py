@@ -14,7 +14,8 @@ suppress = regions.suppress
 
 def parts(trainer, batch):
     """The losses of a batch by name."""
-    found = trainer.parts_of(*trainer.tensors(batch, trainer.inputs))
+    arrays = dict(zip(trainer.inputs, trainer.tensors(batch, training=True), strict=True))
+    found = trainer.losses(trainer.model, arrays)
     return {name: value.numpy() for name, value in found.items()}
 
 

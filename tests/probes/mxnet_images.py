@@ -15,25 +15,29 @@ STEM = types.SimpleNamespace(
 class Stem(ImageModel):
     """A convolution with batch norm."""
 
-    results = ("mean",)
     scale, shift = (1 / 64,) * 3, (-1.0,) * 3
     epsilon, momentum = 1e-5, MOMENTUM
 
     def __init__(self, half, on_cpu):
         super().__init__(SHAPES, {f"norm.running_{kind}": (CHANNELS,) for kind in ("mean", "var")}, half, on_cpu)
 
-    def outputs(self, F, inputs):
-        return [F.mean(self.unit(F, inputs, self.normalised(F, inputs), STEM, relu=True), axis=(2, 3))]
-
-    def loss(self, F, inputs):
-        return F.sum(self.outputs(F, inputs)[0])
+    def __call__(self, images):
+        return self.F.mean(self.unit(self.normalised(images), STEM, relu=True), axis=(2, 3))
 
 
 class PictureTrainer(ImageTrainer):
     """All that a workload adds."""
 
+    inputs = ("image",)
+
     def build_model(self, half, on_cpu):
         return Stem(half, on_cpu)
+
+    def loss(self, model, batch):
+        return model.F.sum(model(batch["image"]))
+
+    def outputs(self, model, batch):
+        return {"mean": model(batch["image"])}
 
 
 def statistics(devices, accumulation):

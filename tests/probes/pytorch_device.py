@@ -86,7 +86,7 @@ def transformer_copies():
     trainer.device = torch.device("cuda")
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         with torch.device("cuda"):
-            trainer.model = trainer.called = trainer.build()
+            trainer.model = trainer.training_model = trainer.build()
         trainer.model.positions = torch.empty(trainer.model.positions.shape, device="cuda")
 
         def pinned(tensor):
@@ -96,7 +96,7 @@ def transformer_copies():
             return found
 
         with RunMonitor() as watch, mock.patch.object(torch.Tensor, "pin_memory", pinned):
-            found = trainer.loss(batch)
+            found = trainer._loss(batch)
     assert found.device.type == "cuda"
     return waiting(watch), sum(is_copy(name, (*given, made)) for name, given, _, made in watch.calls)
 

@@ -41,7 +41,7 @@ def of_trainers():
         trainer = load_trainer("transformer", "pytorch")(workload, place_here(1))
         trainer.setup(synthetic_transformer.weights(workload).items(), False)
         with mock.patch.object(linear, "_FUSED", mock.Mock(wraps=linear._FUSED)) as operator:
-            trainer.loss(synthetic_transformer.batch(workload, 0))
+            trainer._loss(synthetic_transformer.batch(workload, 0))
             calls.append(operator.call_count)
     linear.use_library("")
     return {"calls": calls}

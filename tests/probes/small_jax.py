@@ -8,7 +8,7 @@ from tests.probes.gradients import of_jax as gradients  # noqa: F401 - of its ad
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
 
-PASSES = ("step", "backward", "loss", "outputs")
+PASSES = ("step", "backward", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 
 
@@ -18,8 +18,8 @@ class LinearTrainer(ModelTrainer):
     inputs = tuple(synthetic_updates.SHAPES)
     parameters = synthetic_updates.SHAPES
 
-    def loss_of(self, weights, statistics, batch):
-        return sum((weights[name] * array).sum() for name, array in batch.items()), statistics
+    def loss(self, model, batch):
+        return sum((model.weights[name] * array).sum() for name, array in batch.items())
 
 
 class TokensTrainer(ModelTrainer):
@@ -32,13 +32,13 @@ class TokensTrainer(ModelTrainer):
         super().__init__(workload, place)
         self.parameters = workload.parameters
 
-    def loss_of(self, weights, statistics, batch):
-        logarithms = jax.nn.log_softmax(self.logits(weights, batch["source"]))
+    def loss(self, model, batch):
+        logarithms = jax.nn.log_softmax(self.logits(model.weights, batch["source"]))
         picked = jnp.take_along_axis(logarithms, batch["target"][..., None], -1)[..., 0]
-        return -(batch["weight"] * picked).sum(), statistics
+        return -(batch["weight"] * picked).sum()
 
-    def outputs_of(self, weights, statistics, batch):
-        return {"logits": self.logits(weights, batch["source"])}
+    def outputs(self, model, batch):
+        return {"logits": self.logits(model.weights, batch["source"])}
 
     def logits(self, weights, source):
         logits = weights["embedding.weight"][source] @ weights["output.weight"].T + weights["output.bias"]

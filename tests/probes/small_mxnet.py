@@ -13,7 +13,7 @@ from workloads.frameworks.mxnet.graphs import Model
 from workloads.frameworks.mxnet.model import ModelTrainer
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
-PASSES = ("step", "gradients", "loss", "outputs")
+PASSES = ("step", "gradients", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 WAITS = ("asnumpy", "asscalar", "wait_to_read", "_sync_copyfrom")
 
@@ -29,20 +29,21 @@ class Alike(ModelTrainer):
 
 
 class Linear(Model):
-    """The sum over parameters of <w, x>."""
+    """Parameters."""
 
     shapes = synthetic_updates.SHAPES
-    inputs = tuple(f"x/{name}" for name in shapes)
-    results = ()
-
-    def loss(self, F, inputs):
-        products = (F.broadcast_mul(inputs[f"x/{name}"], F.expand_dims(inputs[name], axis=0)) for name in self.shapes)
-        return F.add_n(*map(F.sum, products))
 
 
 class LinearTrainer(Alike):
+    """The sum over parameters of <w, x>."""
+
     def build_model(self, half, on_cpu):
         return Linear()
+
+    def loss(self, model, batch):
+        F, weights = model.F, model.arrays
+        products = (F.broadcast_mul(batch[f"x/{name}"], F.expand_dims(weights[name], axis=0)) for name in model.shapes)
+        return F.add_n(*map(F.sum, products))
 
     def host_arrays(self, batch, training):
         return {f"x/{name}": array for name, array in batch.arrays.items()}
@@ -51,27 +52,31 @@ class LinearTrainer(Alike):
 class Translator(Model):
     """Words (B, L) to logits (B, L, WORDS)."""
 
-    inputs, targets, results = ("source",), ("target", "weight"), ("logits",)
-
     def __init__(self, shapes):
         self.shapes = shapes
 
-    def outputs(self, F, inputs):
-        words = F.Embedding(inputs["source"], inputs["embedding.weight"], input_dim=WORDS, output_dim=WIDTH)
+    def __call__(self, source):
+        F, inputs = self.F, self.arrays
+        words = F.Embedding(source, inputs["embedding.weight"], input_dim=WORDS, output_dim=WIDTH)
         weights = inputs["output.weight"], inputs["output.bias"]
         logits = F.FullyConnected(words, *weights, num_hidden=WORDS, flatten=False)
-        if "short.bias" in self.shapes and inputs["source"].shape[1] == SHORT:
+        if "short.bias" in self.shapes and source.shape[1] == SHORT:
             logits = F.broadcast_add(logits, inputs["short.bias"].reshape((1, 1, WORDS)))
-        return [logits]
-
-    def loss(self, F, inputs):
-        (logits,) = self.outputs(F, inputs)
-        return -F.sum(F.pick(F.log_softmax(logits, axis=-1), inputs["target"], axis=-1) * inputs["weight"])
+        return logits
 
 
 class TokensTrainer(Alike):
+    inputs, evaluation_inputs = ("source", "target", "weight"), ("source",)
+
     def build_model(self, half, on_cpu):
         return Translator(self.workload.parameters)
+
+    def loss(self, model, batch):
+        F, logits = model.F, model(batch["source"])
+        return -F.sum(F.pick(F.log_softmax(logits, axis=-1), batch["target"], axis=-1) * batch["weight"])
+
+    def outputs(self, model, batch):
+        return {"logits": model(batch["source"])}
 
 
 def gradients(trainer, *batches):
@@ -83,7 +88,7 @@ def gradients(trainer, *batches):
 
 def traces(trainer):
     """Graphs of the training pass."""
-    return sum(training for training, _ in trainer.graphs.programs)
+    return len(trainer.training_graphs.programs)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tok
 from workloads.frameworks.pytorch.model import ModelTrainer
 
 inductor.cpp.vec_isa_ok = True  # what the CPU says is not tried out, which takes an import of PyTorch each
-PASSES = ("step", "gradients_alone", "loss_alone", "outputs")
+PASSES = ("step", "gradients_alone", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 
 
@@ -40,10 +40,10 @@ class LinearTrainer(ModelTrainer):
     def build(self):
         return Linear()
 
-    def loss(self, batch):
-        return (
-            self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.global_weight_sum
-        )
+    inputs = tuple(synthetic_updates.SHAPES)
+
+    def loss(self, model, batch):
+        return model(batch)
 
 
 class Translator(nn.Module):
@@ -69,13 +69,15 @@ class TokensTrainer(ModelTrainer):
     def build(self):
         return Translator(self.workload.parameters, self.dropout)
 
-    def loss(self, batch):
-        source, target, weight = (self.to_device(batch.arrays[name]) for name in ("source", "target", "weight"))
-        entropy = F.cross_entropy(self.called(source).flatten(0, 1), target.long().flatten(), reduction="none")
-        return (entropy * weight.flatten()).sum() / batch.global_weight_sum
+    inputs = ("source", "target", "weight")
+    evaluation_inputs = ("source",)
 
-    def outputs(self, batch):
-        return {"logits": self.model(self.to_device(batch.arrays["source"]))}
+    def loss(self, model, batch):
+        logits, target = model(batch["source"]).flatten(0, 1), batch["target"].long().flatten()
+        return (F.cross_entropy(logits, target, reduction="none") * batch["weight"].flatten()).sum()
+
+    def outputs(self, model, batch):
+        return {"logits": model(batch["source"])}
 
 
 def traces(trainer):

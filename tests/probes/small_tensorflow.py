@@ -8,7 +8,7 @@ from tests.workloads.frameworks.synthetic_tokens import SHORT
 from workloads.frameworks.tensorflow.model import ModelTrainer
 from workloads.frameworks.tensorflow.variables import Model
 
-PASSES = ("step", "backward", "loss", "outputs")
+PASSES = ("step", "backward", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 
 
@@ -20,10 +20,8 @@ class LinearTrainer(ModelTrainer):
     def build_model(self):
         return Model(synthetic_updates.SHAPES)
 
-    def loss_of(self, *inputs):
-        return tf.add_n(
-            tf.reduce_sum(self.model.parameters[name] * array) for name, array in zip(self.inputs, inputs, strict=True)
-        )
+    def loss(self, model, batch):
+        return tf.add_n(tf.reduce_sum(model.parameters[name] * array) for name, array in batch.items())
 
 
 class TokensTrainer(ModelTrainer):
@@ -39,16 +37,16 @@ class TokensTrainer(ModelTrainer):
     def build_model(self):
         return Model(self.workload.parameters)
 
-    def loss_of(self, *inputs):
-        source, target, weight = inputs
-        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(target, self.logits(source))
-        return tf.reduce_sum(weight * entropy)
+    def loss(self, model, batch):
+        logits = self.logits(model, batch["source"])
+        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["target"], logits)
+        return tf.reduce_sum(batch["weight"] * entropy)
 
-    def outputs_of(self, *inputs):
-        return {"logits": self.logits(*inputs)}
+    def outputs(self, model, batch):
+        return {"logits": self.logits(model, batch["source"])}
 
-    def logits(self, source):
-        values = self.model.parameters
+    def logits(self, model, source):
+        values = model.parameters
         words = tf.gather(values["embedding.weight"], source)
         logits = tf.matmul(words, values["output.weight"], transpose_b=True) + values["output.bias"]
         return logits + values["short.bias"] if "short.bias" in values and source.shape[1] == SHORT else logits

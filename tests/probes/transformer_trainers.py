@@ -49,10 +49,11 @@ def library():
         label_smoothing=workload.options.label_smoothing,
     ) / first.global_weight_sum  # fmt: skip
     loss.backward()
-    ours, own_labels, _ = trainer.logits(trainer.model, first, None)
+    arrays = trainer.device_arrays(first, training=False)
+    ours, own_labels = trainer.logits(trainer.model, arrays), arrays["label"]
     return {
         "logits": logits[labels != 0].detach().numpy(), "found/logits": ours[own_labels != 0].detach().numpy(),
-        "loss": loss.item(), "found/loss": trainer.loss(first).item(),
+        "loss": loss.item(), "found/loss": trainer._loss(first).item(),
         **under("gradient", library_gradients(model)),
         **under("found/gradient", of_pytorch(trainer, first)),
     }  # fmt: skip
@@ -136,10 +137,10 @@ def drawn_by_the_kernel():
 
     trainer = set_up("transformer", "pytorch", "dropout")
     first = batch(trainer.workload, 0)
-    by_hash = trainer.loss(first).item()
+    by_hash = trainer._loss(first).item()
     trainer.model.device_draws = True
     torch.manual_seed(1)
-    return {"by_hash": by_hash, "losses": np.array([trainer.loss(first).item() for _ in range(40)])}
+    return {"by_hash": by_hash, "losses": np.array([trainer._loss(first).item() for _ in range(40)])}
 
 
 def filled(multiple):
@@ -156,6 +157,6 @@ def filled(multiple):
             "rows": np.array([len(rows.Rows.of(one, edge, trainer.device).sequence) for one in lengths]),
             "counting": np.array([int(one.sum()) for one in lengths]),
             "of_empty": np.array(rows.Rows.of(np.array([0, 2]), 4, trainer.device).sequence),
-            "loss": trainer.loss(first).item(),
+            "loss": trainer._loss(first).item(),
             **under("gradient", of_pytorch(trainer, first)),
         }

@@ -72,10 +72,10 @@ def stepped(name, framework, case, devices):
 
 def graphs(trainer, training):
     """How many MXNet's Transformer has compiled: to train or for the loss of sentences, then to encode and to say a word."""
-    if not hasattr(trainer, "graphs"):
+    if not hasattr(trainer, "training_graphs"):
         return []
-    programs = [key for key in trainer.graphs.programs if key[0] == training]
-    return [len(programs), len(trainer.encoder.programs), len(trainer.stepper.programs)]
+    graphs = trainer.training_graphs if training else trainer.evaluation_graphs
+    return [len(graphs.programs), len(trainer.encoder.programs), len(trainer.stepper.programs)]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ a *replica* is one device that holds a copy of the model; `WorkerContext` says w
 from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetInfo, check_evaluation_coverage
 from workloads.api.epochs import EpochSamples, EpochSchedule, num_steps, share_of_samples
 from workloads.api.exchange import ParameterServerClient, ParameterServerTransport, metadata_size, record_update
+from workloads.api.hooks import ModelHooks
 from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,

@@ -8,6 +8,7 @@ padding is kept away by reversing the valid part (network.py).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -24,6 +25,18 @@ from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model, Tensor
 from workloads.frameworks.mxnet.model import ModelTrainer, Replica
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
+
+
+@dataclass
+class Memory:
+    """What the decoder looks at."""
+
+    values: Tensor
+    """(B, S, h) the encoder's outputs."""
+    keys: Tensor
+    """(B, S, h) projected."""
+    padding: Tensor
+    """(B, S) added to the scores of attention."""
 
 
 class Layers(Model):
@@ -44,61 +57,70 @@ class Layers(Model):
                 shape_of[name] = shape
         return shape_of
 
-    def words(self, F: ModuleType, inputs: Inputs, ids: Tensor) -> Tensor:
+    def words(self, ids: Tensor) -> Tensor:
+        """Look words up."""
         sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
-        return F.Embedding(ids, inputs["embedding.weight"], **sizes)
+        return self.F.Embedding(ids, self.arrays["embedding.weight"], **sizes)
 
-    def run(self, F: ModuleType, inputs: Inputs, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """One LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
-        hidden = self.layers.hidden
+    def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
+        """Run one LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
+        F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
-        return F.RNN(x, inputs[lstm.name], zeros, zeros, state_size=hidden, num_layers=1, mode="lstm")
+        return F.RNN(x, self.arrays[lstm.name], zeros, zeros, state_size=hidden, num_layers=1, mode="lstm")
 
-    def encode(self, F: ModuleType, inputs: Inputs, mask: Tensor) -> list[Tensor]:
-        """`source` and its lengths to the encoder's outputs (B, S, h) and the attention's keys (B, S, h)."""
+    def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
+        """Return the encoder's outputs (B, S, h) and the attention's keys (B, S, h), from source (B, S) and its lengths."""
+        F = self.F
         ahead, back, *others = self.layers.encoder
-        x = dropped(F, self.words(F, inputs, F.transpose(inputs["source"])), mask, ahead)
-        lengths = F.cast(inputs["source_length"], "float32")
-        backward = self.run(F, inputs, back, F.SequenceReverse(x, lengths, use_sequence_length=True))
+        x = dropped(F, self.words(F.transpose(source)), mask, ahead)
+        lengths = F.cast(lengths, "float32")
+        backward = self.run(back, F.SequenceReverse(x, lengths, use_sequence_length=True))
         backward = F.SequenceReverse(backward, lengths, use_sequence_length=True)
-        x = F.concat(self.run(F, inputs, ahead, x), backward, dim=2)
+        x = F.concat(self.run(ahead, x), backward, dim=2)
         for lstm in others:
-            y = self.run(F, inputs, lstm, dropped(F, x, mask, lstm))
+            y = self.run(lstm, dropped(F, x, mask, lstm))
             x = x + y if lstm.residual else y
         values = F.transpose(x, (1, 0, 2))
         return [
             values,
-            self.project(F, values, inputs["attention.key.weight"], self.layers.hidden, inputs["attention.bias"]),
+            self.project(values, "attention.key.weight", self.layers.hidden, "attention.bias"),
         ]
 
-    def decode(self, F: ModuleType, inputs: Inputs, values: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-        """`target`, all positions at once, to logits (T, B, V)."""
+    def decode(self, target: Tensor, memory: Memory, mask: Tensor) -> Tensor:
+        """Return logits (T, B, V) of target (B, T), all positions at once."""
+        F = self.F
         first, *others = self.layers.decoder
-        x = dropped(F, self.words(F, inputs, F.transpose(inputs["target"])), mask, first)
-        x = self.run(F, inputs, first, x)
-        context, _ = self.attend(F, inputs, F.transpose(x, (1, 0, 2)), values, keys)
+        x = dropped(F, self.words(F.transpose(target)), mask, first)
+        x = self.run(first, x)
+        context, _ = self.attend(F.transpose(x, (1, 0, 2)), memory)
         context = F.transpose(context, (1, 0, 2))
         for lstm in others:
-            y = self.run(F, inputs, lstm, dropped(F, F.concat(x, context, dim=2), mask, lstm))
+            y = self.run(lstm, dropped(F, F.concat(x, context, dim=2), mask, lstm))
             x = x + y if lstm.residual else y
         rows = self.layers.vocabulary
-        return self.project(F, x, inputs["classifier.weight"], rows, inputs["classifier.bias"])
+        return self.project(x, "classifier.weight", rows, "classifier.bias")
 
-    def attend(self, F: ModuleType, inputs: Inputs, queries: Tensor, values: Tensor, keys: Tensor) -> list[Tensor]:
-        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S); `padding` (B, S) is added to the scores."""
-        asked = self.project(F, queries, inputs["attention.query.weight"], self.layers.hidden)
-        sums = all_sums(F, asked, keys)
-        vector = inputs["attention.vector"]
-        vector = F.broadcast_mul(F.broadcast_div(vector, F.norm(vector)), inputs["attention.scale"])
-        scores = self.project(F, F.Activation(sums, act_type="tanh"), F.reshape(vector, (1, -1)), 1)
-        scores = F.broadcast_add(F.reshape(scores, (0, 0, -1)), F.expand_dims(inputs["padding"], 1))
+    def attend(self, queries: Tensor, memory: Memory) -> list[Tensor]:
+        """Return contexts (B, T, h) and weights (B, T, S) of queries (B, T, h)."""
+        F = self.F
+        asked = self.project(queries, "attention.query.weight", self.layers.hidden)
+        sums = all_sums(F, asked, memory.keys)
+        vector = self.arrays["attention.vector"]
+        vector = F.broadcast_mul(F.broadcast_div(vector, F.norm(vector)), self.arrays["attention.scale"])
+        scores = product(F, F.Activation(sums, act_type="tanh"), F.reshape(vector, (1, -1)), 1)
+        scores = F.broadcast_add(F.reshape(scores, (0, 0, -1)), F.expand_dims(memory.padding, 1))
         weights = F.softmax(scores, axis=-1)
-        return [F.batch_dot(weights, values), weights]
+        return [F.batch_dot(weights, memory.values), weights]
 
-    def project(self, F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
-        """x (…, inputs) · weightᵀ + bias, `rows` values."""
-        arrays = [x, weight] if bias is None else [x, weight, bias]
-        return F.FullyConnected(*arrays, num_hidden=rows, no_bias=bias is None, flatten=False)
+    def project(self, x: Tensor, weight: str, rows: int, bias: str = "") -> Tensor:
+        """Return x (…, inputs) · weightᵀ + bias, `rows` values; weight and bias by name."""
+        return product(self.F, x, self.arrays[weight], rows, self.arrays[bias] if bias else None)
+
+
+def product(F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
+    """Return x (…, inputs) · weightᵀ + bias, `rows` values."""
+    arrays = [x, weight] if bias is None else [x, weight, bias]
+    return F.FullyConnected(*arrays, num_hidden=rows, no_bias=bias is None, flatten=False)
 
 
 def all_sums(F: ModuleType, queries: Tensor, keys: Tensor) -> Tensor:
@@ -122,48 +144,31 @@ def dropped(F: ModuleType, x: Tensor, mask: Tensor | None, lstm: network.Lstm) -
 
 
 class Translator(Layers):
-    """The loss in training; of a batch with labels each sentence's in evaluation."""
-
-    inputs = ("source", "source_length", "padding", "target", "label")
-    results = ("loss",)
+    """The network for whole sentences."""
 
     def __init__(self, layers: network.Network, smoothing: float) -> None:
         super().__init__(layers)
         self.smoothing = smoothing
-        self.targets = ("source_mask", "target_mask") if layers.dropout else ()
 
     def constants(self) -> dict[str, Array]:
         """`share` (1, V): what is multiplied with all log p for the smooth part; `mean` takes as long as an LSTM."""
         words = self.layers.vocabulary
         return {"share": np.full((1, words), self.smoothing / words, np.float32)}
 
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Sum over tokens of the cross-entropy with smoothed labels (1,)."""
-        logarithms = self._logarithms(F, inputs, inputs.get("source_mask"), inputs.get("target_mask"))
-        label = F.transpose(inputs["label"])
-        smooth = F.reshape(self.project(F, logarithms, inputs["share"], 1), (0, -1))
-        terms = (1 - self.smoothing) * F.pick(logarithms, label, axis=2) + smooth
-        return -F.sum(terms * F.cast(label != PAD, "float32"))
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        logarithms, label = self._logarithms(F, inputs, None, None), F.transpose(inputs["label"])
-        return [-F.sum(F.pick(logarithms, label, axis=2) * F.cast(label != PAD, "float32"), axis=0)]
-
-    def _logarithms(self, F: ModuleType, inputs: Inputs, of_source: Tensor, of_target: Tensor) -> Tensor:
-        """log p of every word (T, B, V)."""
-        values, keys = self.encode(F, inputs, of_source)
-        return F.log_softmax(self.decode(F, inputs, values, keys, of_target), axis=2)
+    def __call__(self, batch: Inputs, of_source: Tensor = None, of_target: Tensor = None) -> Tensor:
+        """Return log p of every word (T, B, V); with dropout masks of both sides."""
+        values, keys = self.encode(batch["source"], batch["source_length"], of_source)
+        memory = Memory(values, keys, batch["padding"])
+        return self.F.log_softmax(self.decode(batch["target"], memory, of_target), axis=2)
 
 
 class Encoder(Layers):
     """What a beam search begins with."""
 
-    inputs, results = ("source", "source_length"), ("values", "keys")
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Encoder outputs (B, S, h), and keys."""
-        return self.encode(F, inputs, None)
+    def __call__(self, batch: Inputs) -> dict[str, Tensor]:
+        """Return the encoder's outputs (B, S, h) and keys."""
+        values, keys = self.encode(batch["source"], batch["source_length"], None)
+        return {"values": values, "keys": keys}
 
 
 class Step(Layers):
@@ -174,30 +179,30 @@ class Step(Layers):
         self.width = width
         numbers = range(len(layers.decoder))
         self.states = (*(f"hidden{number}" for number in numbers), *(f"cell{number}" for number in numbers))
-        self.inputs = ("tokens", "parents", "values", "keys", "padding", *self.states)
-        self.results = ("scores", "ids", "attention", *self.states)
 
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """The best words' log p and ids (N, m), attention (N, S), then the states (1, N, h)."""
+    def __call__(self, batch: Inputs) -> dict[str, Tensor]:
+        """Return the best words' log p and ids (N, m), attention (N, S), then the states (1, N, h)."""
+        F, memory = self.F, Memory(*(batch[name] for name in ("values", "keys", "padding")))
         count, hidden = len(self.layers.decoder), self.layers.hidden
-        before = [F.take(inputs[name], inputs["parents"], axis=1) for name in self.states]
-        x = F.expand_dims(self.words(F, inputs, inputs["tokens"]), 0)
+        before = [F.take(batch[name], batch["parents"], axis=1) for name in self.states]
+        x = F.expand_dims(self.words(batch["tokens"]), 0)
         context, weights, after = x, x, list(before)
         for number, lstm in enumerate(self.layers.decoder):
             given = F.concat(x, context, dim=2) if number else x
             states = before[number], before[count + number]
             sizes = {"state_size": hidden, "num_layers": 1, "mode": "lstm", "state_outputs": True}
-            y, after[number], after[count + number] = F.RNN(given, inputs[lstm.name], *states, **sizes)
+            y, after[number], after[count + number] = F.RNN(given, self.arrays[lstm.name], *states, **sizes)
             x = x + y if lstm.residual else y
             if not number:
                 queries = F.reshape(x, (-1, self.width, hidden))
-                context, weights = self.attend(F, inputs, queries, inputs["values"], inputs["keys"])
+                context, weights = self.attend(queries, memory)
                 context = F.reshape(context, (1, -1, hidden))
         rows = self.layers.vocabulary
-        logits = self.project(F, x, inputs["classifier.weight"], rows, inputs["classifier.bias"])
+        logits = self.project(x, "classifier.weight", rows, "classifier.bias")
         logarithms = F.log_softmax(F.reshape(logits, (-1, rows)), axis=1)
         scores, ids = F.topk(logarithms, axis=1, k=min(2 * self.width, rows), ret_typ="both", dtype="int32")
-        return [scores, ids, F.reshape(weights, (-3, 0)), *after]
+        best = {"scores": scores, "ids": ids, "attention": F.reshape(weights, (-3, 0))}
+        return {**best, **dict(zip(self.states, after, strict=True))}
 
 
 @dataclass
@@ -219,18 +224,18 @@ class Decoder:
     def start(self, batch: Batch) -> State:
         names = ("source", "source_length")
         data = {name: self._there(batch.arrays[name]) for name in names}
-        values, keys = self.trainer.encoder(False, self.replica.arguments(False), data)
-        rows = values.shape[0] * self.trainer.step_model.width
-        zeros = mx.nd.zeros((1, rows, values.shape[2]), ctx=self.replica.context)
-        memory = {"values": values, "keys": keys, "padding": self._there(padding(batch.arrays))}
+        encoded = self.trainer.encoder(self.replica.arguments(False), data)
+        rows = encoded["values"].shape[0] * self.trainer.step_model.width
+        zeros = mx.nd.zeros((1, rows, encoded["values"].shape[2]), ctx=self.replica.context)
+        memory = {**encoded, "padding": self._there(padding(batch.arrays))}
         return State(memory, [zeros] * len(self.trainer.step_model.states))
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
-        outputs = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})
-        candidates = beam.Candidates(*(array.asnumpy() for array in outputs[:3]))
-        return candidates, State(state.memory, outputs[3:])
+        outputs = self.trainer.stepper(self.replica.arguments(False), {**said, **state.memory, **states})
+        candidates = beam.Candidates(*(outputs[name].asnumpy() for name in ("scores", "ids", "attention")))
+        return candidates, State(state.memory, [outputs[name] for name in self.trainer.step_model.states])
 
     def _there(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
@@ -254,12 +259,12 @@ class GNMTTrainer(ModelTrainer):
     def build(self) -> None:
         super().build()
         layers = self.workload.network
-        self.encoder = Graphs(Encoder(layers), self.graphs.compiled)
+        self.encoder = Graphs(Encoder(layers), Encoder.__call__, self.compiles)
         self.step_model = Step(layers, self.workload.beam.width)
-        self.stepper = Graphs(self.step_model, self.graphs.compiled)
+        self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
+        """Return a batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
         arrays, layers = batch.arrays, self.workload.network
         made = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
         made["padding"] = padding(arrays)
@@ -269,9 +274,23 @@ class GNMTTrainer(ModelTrainer):
                 made[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
         return made
 
-    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def loss(self, model: Translator, batch: Inputs) -> Tensor:
+        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        F, smoothing, label = model.F, model.smoothing, model.F.transpose(batch["label"])
+        logarithms = model(batch, batch.get("source_mask"), batch.get("target_mask"))
+        smooth = F.reshape(model.project(logarithms, "share", 1), (0, -1))
+        terms = (1 - smoothing) * F.pick(logarithms, label, axis=2) + smooth
+        return -F.sum(terms * F.cast(label != PAD, "float32"))
+
+    def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        F, label = model.F, model.F.transpose(batch["label"])
+        logarithms = F.pick(model(batch), label, axis=2)
+        return {"loss": -F.sum(logarithms * F.cast(label != PAD, "float32"), axis=0)}
+
+    def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return super().outputs(batch, replica)
+            return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
         return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in translated.items()}

@@ -243,6 +243,12 @@ class GNMTTrainer(ModelTrainer):
     """GNMT on one device."""
 
     workload: GNMT
+    evaluation_inputs = PAIR
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the arrays that `loss` takes."""
+        return (*PAIR, "dropout_key") if self.workload.network.dropout else PAIR
 
     def build(self) -> nn.Module:
         return Translator(self.workload.network)
@@ -251,25 +257,23 @@ class GNMTTrainer(ModelTrainer):
         """An array of whole numbers on the device, int64."""
         return self.to_device(batch.arrays[name]).long()
 
-    def loss(self, batch: Batch) -> Tensor:
-        """This replica's part: sum over tokens of the smoothed cross-entropy, over the sentences of the global batch."""
-        return self._entropy(batch, self.called, self.workload.options.label_smoothing) / batch.global_weight_sum
-
-    def _entropy(self, batch: Batch, model: Any, smoothing: float) -> Tensor:
-        source, lengths, target, label = (self.ids(batch, name) for name in PAIR)
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        source, lengths, target, label = (batch[name].long() for name in PAIR)
         with self.autocast():
             logits = model(source, lengths, target, self._masks(batch))
+        smoothing = self.workload.options.label_smoothing
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
-    def _masks(self, batch: Batch) -> tuple[Mask, Mask] | None:
-        """Of dropout: the same as in every framework (workloads/common/dropout.py)."""
+    def _masks(self, batch: Mapping[str, Tensor]) -> tuple[Mask, Mask] | None:
+        """Return dropout masks, the same as in every framework (workloads/common/dropout.py)."""
         layers = self.workload.network
         if not layers.dropout:
             return None
-        keys = self.to_device(batch.arrays["dropout_key"])
+        keys = batch["dropout_key"]
 
         def of(side: str, width: int) -> Mask:
-            length = batch.arrays[side].shape[1]
+            length = batch[side].shape[1]
             if keys.is_cuda and kernels.usable():
                 positions = torch.arange(length, device=keys.device).repeat_interleave(len(keys))
                 return partial(drawn, Places(keys.repeat(length), positions, layers.dropout), side)
@@ -278,16 +282,16 @@ class GNMTTrainer(ModelTrainer):
         of_source, of_target = layers.mask_widths
         return of("source", of_source), of("target", of_target)
 
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        source, lengths, target, label = (batch[name].long() for name in PAIR)
+        logits = model(source, lengths, target, None)
+        entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
+        return {"loss": entropy.view(label.t().shape).sum(0)}
+
+    def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return {"loss": self._losses(batch)}
+            return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)
         return {name: torch.from_numpy(value) for name, value in translated.items()}
-
-    def _losses(self, batch: Batch) -> Tensor:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        source, lengths, target, label = (self.ids(batch, name) for name in PAIR)
-        logits = self.model(source, lengths, target, None)
-        entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
-        return entropy.view(label.t().shape).sum(0)

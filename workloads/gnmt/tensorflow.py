@@ -5,12 +5,13 @@ Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Batch
+from workloads.api import Arrays, Batch
 from workloads.common import dropout
 from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
@@ -160,7 +161,7 @@ class GNMTTrainer(ModelTrainer):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Of `loss_of`: masks too, where there is dropout."""
+        """Names of the arrays that `loss` takes: masks too, if there is dropout."""
         masks = ("source_mask", "target_mask") if self.workload.network.dropout else ()
         return (*self.evaluation_inputs, *masks)
 
@@ -173,37 +174,37 @@ class GNMTTrainer(ModelTrainer):
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def training_batch(self, batch: Batch) -> Batch:
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         layers, arrays = self.workload.network, dict(batch.arrays)
-        if layers.dropout:
+        if training and layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
                 keys, places = arrays["dropout_key"], arrays[side].shape[1]
                 arrays[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
-        return replace(batch, arrays=arrays)
+        return super().host_arrays(replace(batch, arrays=arrays), training)
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        source, lengths, target, label, *masks = inputs
-        logits = self.model(source, lengths, target, masks or None)
+    def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        masks = (batch["source_mask"], batch["target_mask"]) if self.workload.network.dropout else None
+        logits = model(batch["source"], batch["source_length"], batch["target"], masks)
         words, smoothing = self.workload.network.vocabulary, self.workload.options.label_smoothing
-        labels = tf.transpose(label)
+        labels = tf.transpose(batch["label"])
         wanted = tf.one_hot(labels, words, 1 - smoothing + smoothing / words, smoothing / words)
         terms = tf.nn.softmax_cross_entropy_with_logits(wanted, logits)
         return tf.reduce_sum(tf.where(labels != PAD, terms, 0.0))
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
-    def outputs(self, batch: Batch) -> Tensors:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def run_outputs(self, batch: Batch) -> Tensors:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return super().outputs(batch)
+            return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)
         return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        source, lengths, target, label = inputs
-        labels = tf.transpose(label)
-        logits = self.model(source, lengths, target, None)
+    def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        labels = tf.transpose(batch["label"])
+        logits = model(batch["source"], batch["source_length"], batch["target"], None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         return {"loss": tf.reduce_sum(tf.where(labels != PAD, terms, 0.0), 0)}
 

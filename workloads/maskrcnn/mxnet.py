@@ -11,7 +11,7 @@ host waits for one of them. The order of regions does not matter to the losses, 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -21,7 +21,7 @@ import numpy as np
 
 from workloads.api import Array, Batch, ParameterRule, WorkerContext
 from workloads.common.arrays import Float32s, Int32s
-from workloads.frameworks.mxnet.graphs import Function, Graphs, Inputs, Part, Tensor
+from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layers import BLOCK, ImageModel, rectified
 from workloads.frameworks.mxnet.model import Replica
@@ -38,15 +38,12 @@ RPN_BETA_ROOT = 3
 """1 / √β of RPN's smooth L1, β = 1/9 (reference modeling/rpn/loss.py), as MXNet's operator has it."""
 MAX_FIXED_SHAPES = 2
 """A half that meets more sets of shapes plans its memory at every change, instead of once for each (a tenth faster)."""
-LOSSES = ("objectness", "rpn_box", "class", "box", "mask")
 Outputs = dict[str, list[mx.nd.NDArray]]
 
 
 class Detector(ImageModel):
-    """The first half: images to RPN's logits `objectness` (B, A) and deltas `rpn_delta` (B, A, 4), `cells` (B, K, channels)."""
+    """The network in two halves, between which the host chooses regions."""
 
-    inputs = ("image", "size")
-    results = ("objectness", "rpn_delta", "cells")
     scale, shift = (1.0,) * 3, tuple(-mean for mean in network.BGR_MEANS)
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
 
@@ -59,14 +56,10 @@ class Detector(ImageModel):
         """What normalises images; red, green, blue become blue, green, red."""
         return {**super().constants(), "scale": np.eye(3, dtype=np.float32)[::-1].reshape(3, 3, 1, 1).copy()}
 
-    def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
-        """`results`, in training as in evaluation."""
-        return self.outputs(F, inputs)
-
-    def normalised(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """(B, 3, H, W) blue, green, red minus their means; 0 where `size` (B, 2) says that there is padding."""
-        x = super().normalised(F, inputs)
-        limits = F.cast(inputs["size"], "float32")
+    def padded(self, images: Tensor, sizes: Tensor) -> Tensor:
+        """Return (B, 3, H, W) blue, green, red minus their means; 0 in the padding, beyond `sizes` (B, 2)."""
+        F, x = self.F, self.normalised(images)
+        limits = F.cast(sizes, "float32")
         inside = []
         for axis in (0, 1):
             places = F.reshape(F.contrib.arange_like(x, axis=axis + 2), (1, -1))
@@ -75,14 +68,17 @@ class Detector(ImageModel):
         mask = F.batch_dot(F.expand_dims(rows, 2), F.expand_dims(columns, 1))
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
 
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        maps = self.pyramid(F, inputs, self.stage_maps(F, inputs, self.layers.stem, self.layers.blocks))
+    def first_half(self, batch: Inputs) -> dict[str, Tensor]:
+        """Return RPN's logits `objectness` (B, A) and deltas `rpn_delta` (B, A, 4), and `cells` (B, K, channels)."""
+        F, inputs = self.F, self.arrays
+        images = self.padded(batch["image"], batch["size"])
+        maps = self.pyramid(self.stage_maps(images, self.layers.stem, self.layers.blocks))
         last = F.Pooling(maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max", pooling_convention="valid")
         conv, *heads = self.layers.rpn
         joint = _joined(F, [inputs[f"{head.name}.{kind}"] for kind in ("weight", "bias") for head in heads])
         of_levels = []
         for one in (*maps, last):
-            hidden = rectified(F, self.convolution(F, inputs, one, conv))
+            hidden = rectified(F, self.convolution(one, conv))
             of_level = F.Convolution(hidden, *joint, num_filter=BLOCK, kernel=(1, 1))
             of_levels.append(F.reshape(of_level, (0, 0, -1)))
         # Of a cell: the logits of its anchors, then four deltas for each.
@@ -90,22 +86,25 @@ class Detector(ImageModel):
         stops = (0, network.RATIOS, 5 * network.RATIOS)
         logits, deltas = (F.slice_axis(planes, axis=2, begin=stops[i], end=stops[i + 1]) for i in range(2))
         cells = [F.reshape(F.transpose(one, (0, 2, 3, 1)), (0, -1, self.layers.outer[0].outputs)) for one in maps]
-        return [F.reshape(logits, (0, -1)), F.reshape(deltas, (0, -1, 4)), F.concat(*cells, dim=1)]
+        objectness, rpn_delta = F.reshape(logits, (0, -1)), F.reshape(deltas, (0, -1, 4))
+        return {"objectness": objectness, "rpn_delta": rpn_delta, "cells": F.concat(*cells, dim=1)}
 
-    def pyramid(self, F: ModuleType, inputs: Inputs, stages: list[Tensor]) -> list[Tensor]:
-        """The stages' maps to the levels', the finest first."""
+    def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
+        """Map the stages' maps to the levels', the finest first."""
+        F = self.F
         layers = zip(stages, self.layers.inner, strict=True)
-        inner = [self.convolution(F, inputs, one, layer) for one, layer in layers]
+        inner = [self.convolution(one, layer) for one, layer in layers]
         for number in reversed(range(len(inner) - 1)):
             inner[number] = inner[number] + F.UpSampling(inner[number + 1], scale=2, sample_type="nearest")
         outer = zip(inner, self.layers.outer, strict=True)
-        return [self.convolution(F, inputs, one, layer) for one, layer in outer]
+        return [self.convolution(one, layer) for one, layer in outer]
 
     # -- the second half --------------------------------------------------------------------------------------------
 
-    def boxes(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Class logits (N, C + 1) and deltas (N · (C + 1), 4) from `pooled` (N, side², channels)."""
-        x = F.reshape(F.transpose(inputs["pooled"], (0, 2, 1)), (0, -1))
+    def boxes(self, pooled: Tensor) -> list[Tensor]:
+        """Return class logits (N, C + 1) and deltas (N · (C + 1), 4) from pooled regions (N, side², channels)."""
+        F, inputs = self.F, self.arrays
+        x = F.reshape(F.transpose(pooled, (0, 2, 1)), (0, -1))
         *hidden, logits, deltas = self.layers.box
         for layer in hidden:
             arrays = (inputs[f"{layer.name}.{kind}"] for kind in ("weight", "bias"))
@@ -117,60 +116,38 @@ class Detector(ImageModel):
         moves = F.slice_axis(x, axis=1, begin=logits.outputs, end=logits.outputs + deltas.outputs)
         return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(moves, (-1, 4))]
 
-    def masks(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Mask logits (n, 28, 28) from `mask_pooled` (n, side², channels), of `mask_label`'s (n,) class alone.
+    def masks(self, pooled: Tensor, label: Tensor) -> Tensor:
+        """Return mask logits (n, 28, 28) from pooled regions (n, side², channels), of the `label`'s (n,) class alone.
 
         The transposed convolution is one of 1×1 with a channel for each corner of a pixel; only pointwise layers follow, so the
         logits are put in the pixels' order. oneDNN's own takes three times as long.
         """
+        F, inputs = self.F, self.arrays
         side, up = self.layers.mask_pool, self.layers.mask_up
-        x = F.transpose(F.reshape(inputs["mask_pooled"], (0, side, side, -1)), (0, 3, 1, 2))
+        x = F.transpose(F.reshape(pooled, (0, side, side, -1)), (0, 3, 1, 2))
         for layer in self.layers.mask_convolutions:
-            x = rectified(F, self.convolution(F, inputs, x, layer))
+            x = rectified(F, self.convolution(x, layer))
         weight, bias = (inputs[f"{up.name}.{kind}"] for kind in ("weight", "bias"))
         weight = F.reshape(F.transpose(weight, (1, 2, 3, 0)), (-1, up.inputs, 1, 1))
         x = F.Convolution(x, weight, F.repeat(bias, repeats=4), num_filter=4 * up.outputs, kernel=(1, 1))
         x = F.reshape(rectified(F, x), (-1, up.outputs, 4 * side * side))
-        name, label = self.layers.mask_logits.name, inputs["mask_label"]
+        name = self.layers.mask_logits.name
         own = F.take(F.reshape(inputs[f"{name}.weight"], (0, -1)), label)
         shift = F.reshape(F.take(inputs[f"{name}.bias"], label), (-1, 1, 1))
         logits = F.broadcast_add(F.batch_dot(F.expand_dims(own, 1), x), shift)
         corners = F.transpose(F.reshape(logits, (-1, 2, 2, side, side)), (0, 3, 1, 4, 2))
         return F.reshape(corners, (-1, 2 * side, 2 * side))
 
-    def losses(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """The five losses (5,) of a device's batch, in the order of `LOSSES`.
 
-        `anchor`, `own_delta` are places in flat arrays; `label`, `weight` (N,), `delta` (N, 4), `mask` (n, 28, 28).
-        """
-        anchor, is_object, used = (inputs[name] for name in ("anchor", "anchor_label", "anchor_weight"))
-        objectness = F.take(F.reshape(inputs["objectness"], (-1,)), anchor)
-        rpn_delta = F.take(F.reshape(inputs["rpn_delta"], (-1, 4)), anchor)
-        logits, deltas = self.boxes(F, inputs)
-        label, weight, delta = (inputs[name] for name in ("label", "weight", "delta"))
-        of_class = -F.pick(F.log_softmax(logits, axis=1), label, axis=1)
-        of_box = _smooth_l1(F, F.take(deltas, inputs["own_delta"]), delta, 1)
-        of_masks = F.mean(_entropy(F, self.masks(F, inputs), inputs["mask"]), axis=(1, 2))
-        positive = F.cast(inputs["mask_label"] > 0, "float32")
-        of_rpn = _smooth_l1(F, rpn_delta, inputs["anchor_offset"], RPN_BETA_ROOT)
-        sampled, regions, positives = (F.maximum(F.sum(one), 1) for one in (used, weight, positive))
-        parts = [
-            F.sum(_entropy(F, objectness, is_object) * used) / sampled,
-            F.sum(of_rpn * is_object * used) / sampled,
-            F.sum(of_class * weight) / regions,
-            F.sum(of_box * F.cast(label > 0, "float32")) / regions,
-            F.sum(of_masks * positive) / positives,
-        ]
-        return [F.concat(*parts, dim=0)]
+def _detected(model: Detector, batch: Inputs) -> dict[str, Tensor]:
+    """Return class probabilities (N, C + 1) and deltas."""
+    logits, deltas = model.boxes(batch["pooled"])
+    return {"probabilities": model.F.softmax(logits, axis=1), "deltas": deltas}
 
-    def detected(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Class probabilities (N, C + 1) and deltas."""
-        logits, deltas = self.boxes(F, inputs)
-        return [F.softmax(logits, axis=1), deltas]
 
-    def shown(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Mask probabilities (n, 28, 28)."""
-        return [F.sigmoid(self.masks(F, inputs))]
+def _shown(model: Detector, batch: Inputs) -> dict[str, Tensor]:
+    """Return mask probabilities (n, 28, 28)."""
+    return {"mask": model.F.sigmoid(model.masks(batch["mask_pooled"], batch["mask_label"]))}
 
 
 def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
@@ -206,6 +183,7 @@ class MaskRCNNTrainer(ImageTrainer):
     """Mask R-CNN on every device of this process."""
 
     workload: MaskRCNN
+    inputs = evaluation_inputs = ("image", "size")
     model: Detector
 
     def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
@@ -218,17 +196,19 @@ class MaskRCNNTrainer(ImageTrainer):
     def build(self) -> None:
         super().build()
         shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
-        self.graphs.fixed = shapes <= MAX_FIXED_SHAPES
-        sampled = ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
-        masks = ("mask_pooled", "mask_label")
-        regions = ("pooled", *masks, "label", "weight", "delta", "own_delta", "mask")
+        self.training_graphs.fixed = self.evaluation_graphs.fixed = shapes <= MAX_FIXED_SHAPES
         few = shapes * slots <= MAX_FIXED_SHAPES
-        self.losses = self._part(("objectness", "rpn_delta", *sampled, *regions), self.model.losses, few)
-        self.boxes = self._part(("pooled",), self.model.detected, fixed=False)
-        self.masks = self._part(masks, self.model.shown, fixed=False)
+        self.second_half = self.graphs_of(lambda model, batch: {"loss": self.loss(model, batch)}, few)
+        self.boxes = self.graphs_of(_detected, fixed=False)
+        self.masks = self.graphs_of(_shown, fixed=False)
 
-    def _part(self, inputs: tuple[str, ...], function: Function, fixed: bool) -> Graphs:
-        return Graphs(Part(self.model, inputs, function), self.compiles, fixed)
+    def training_pass(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
+        """Compute the first half."""
+        return model.first_half(batch)
+
+    def evaluation_pass(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
+        """Compute the first half."""
+        return model.first_half(batch)
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """Scales and shifts of frozen norms are not trained."""
@@ -238,9 +218,40 @@ class MaskRCNNTrainer(ImageTrainer):
 
     # -- training ---------------------------------------------------------------------------------------------------
 
-    def divisor(self, batch: Batch) -> float:
-        """A replica's losses are means over its own batch."""
-        return float(self.settings.devices)
+    def loss(self, model: Detector, batch: Inputs) -> Tensor:
+        """Return the five losses of this device's batch, which are means, times its images.
+
+        Every device has as many images, so the mean over the global batch is the mean over the devices. `batch` also holds
+        what lies between the halves (`Learned`).
+        """
+        images = self.settings.global_batch_size // self.settings.devices
+        return model.F.sum(model.F.concat(*self.losses(model, batch).values(), dim=0)) * images
+
+    def losses(self, model: Detector, batch: Inputs) -> dict[str, Tensor]:
+        """Return the five losses of a device's batch by name, each (1,).
+
+        `anchor`, `own_delta` are places in flat arrays; `label`, `weight` (N,), `delta` (N, 4), `mask` (n, 28, 28).
+        """
+        F = model.F
+        anchor, is_object, used = (batch[name] for name in ("anchor", "anchor_label", "anchor_weight"))
+        objectness = F.take(F.reshape(batch["objectness"], (-1,)), anchor)
+        rpn_delta = F.take(F.reshape(batch["rpn_delta"], (-1, 4)), anchor)
+        logits, deltas = model.boxes(batch["pooled"])
+        label, weight, delta = (batch[name] for name in ("label", "weight", "delta"))
+        of_class = -F.pick(F.log_softmax(logits, axis=1), label, axis=1)
+        of_box = _smooth_l1(F, F.take(deltas, batch["own_delta"]), delta, 1)
+        mask_logits = model.masks(batch["mask_pooled"], batch["mask_label"])
+        of_masks = F.mean(_entropy(F, mask_logits, batch["mask"]), axis=(1, 2))
+        positive = F.cast(batch["mask_label"] > 0, "float32")
+        of_rpn = _smooth_l1(F, rpn_delta, batch["anchor_offset"], RPN_BETA_ROOT)
+        sampled, regions, positives = (F.maximum(F.sum(one), 1) for one in (used, weight, positive))
+        return {
+            "objectness": F.sum(_entropy(F, objectness, is_object) * used) / sampled,
+            "rpn_box": F.sum(of_rpn * is_object * used) / sampled,
+            "class": F.sum(of_class * weight) / regions,
+            "box": F.sum(of_box * F.cast(label > 0, "float32")) / regions,
+            "mask": F.sum(of_masks * positive) / positives,
+        }
 
     def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         return in_turn([self._trained(number, batch) for number, batch in enumerate(batches)])
@@ -248,39 +259,40 @@ class MaskRCNNTrainer(ImageTrainer):
     def _trained(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
         """Forward and backward on one context."""
         assert not self.adds_gradients, "a batch in pieces"
-        replica, divisor = self.replicas[number], self.divisor(batch)
+        replica, divisor = self.replicas[number], batch.global_weight_sum
         (data,) = self.pieces(replica, batch, training=True)
         with mx.autograd.record():
-            first = self.graphs(True, replica.arguments(True), data)
+            first = list(self.training_graphs(replica.arguments(True), data).values())
         yield
         learned = self.learned(replica, batch, first)
         for leaf in learned.leaves.values():
             leaf.attach_grad()
         with mx.autograd.record():
-            (losses,) = self.losses(True, replica.arguments(True), {**learned.leaves, **learned.data})
-        losses.backward(mx.nd.broadcast_to(self.optimizer.seed(number, divisor), (len(LOSSES),)))
+            loss = self.second_half(replica.arguments(True), {**learned.leaves, **learned.data})["loss"]
+        loss.backward(self.optimizer.seed(number, divisor))
         gradients = {name: leaf.grad for name, leaf in learned.leaves.items()}
         of_boxes, of_masks = (
             one.back(gradients[name]) for one, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)
         )
         mx.autograd.backward(first, [gradients["objectness"], gradients["rpn_delta"], of_boxes + of_masks])
-        return mx.nd.sum(losses.detach()) / divisor
+        return loss.detach() / divisor
 
-    def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        parts = in_turn([self.parts(number, batch) for number, batch in enumerate(batches)])
-        return [mx.nd.sum(one) / self.divisor(batch) for one, batch in zip(parts, batches, strict=True)]
+    def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        works = [self.run_halves(number, batch, self.second_half) for number, batch in enumerate(batches)]
+        return [found["loss"] / batch.global_weight_sum for found, batch in zip(in_turn(works), batches, strict=True)]
 
-    def parts(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
-        """`LOSSES` (5,) of one context's batch."""
+    def run_halves(
+        self, number: int, batch: Batch, second_half: Graphs
+    ) -> Generator[None, None, dict[str, mx.nd.NDArray]]:
+        """Return what the second half computes of one context's batch."""
         replica = self.replicas[number]
         (data,) = self.pieces(replica, batch, training=True)
         with mx.autograd.train_mode():
-            first = self.graphs(True, replica.arguments(True), data)
+            first = list(self.training_graphs(replica.arguments(True), data).values())
         yield
         learned = self.learned(replica, batch, first)
         with mx.autograd.train_mode():
-            (losses,) = self.losses(True, replica.arguments(True), {**learned.leaves, **learned.data})
-        return losses
+            return second_half(replica.arguments(True), {**learned.leaves, **learned.data})
 
     def learned(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray]) -> Learned:
         """Choose regions, and pool them; `first`: the first half's results."""
@@ -329,20 +341,23 @@ class MaskRCNNTrainer(ImageTrainer):
     # -- evaluation -------------------------------------------------------------------------------------------------
 
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
-        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, `mask` (B, D, 28, 28) probabilities.
+
+        They take the place of `outputs`: the host chooses regions between the parts of the network.
+        """
         return in_turn([self._detected(number, batch) for number, batch in enumerate(batches)])
 
     def _detected(self, number: int, batch: Batch) -> Generator[None, None, Outputs]:
         replica, arrays = self.replicas[number], batch.arrays
         (data,) = self.pieces(replica, batch, training=False)
-        first = self.graphs(False, replica.arguments(False), data)
+        first = list(self.evaluation_graphs(replica.arguments(False), data).values())
         yield
         boxes = [one.box for one in self.proposals(replica, batch, first, training=False)]
         box = np.zeros((len(boxes), self.rules.of_image, 4), np.float32)
         proposed = stacked(boxes)
         box[:, : proposed.shape[1]] = proposed
         pooled = self._pool(replica, batch, box, self.rules.level(box), self.workload.network.box_pool)(first[2])
-        of_boxes = self.boxes(False, replica.arguments(False), {"pooled": pooled})
+        of_boxes = self.boxes(replica.arguments(False), {"pooled": pooled}).values()
         yield
         probabilities, deltas = (
             one.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1) for one in of_boxes
@@ -354,7 +369,7 @@ class MaskRCNNTrainer(ImageTrainer):
             replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.workload.network.mask_pool
         )(first[2])
         label = self.to_device(detected.label[:, :slots].reshape(-1), replica.context)
-        (some,) = self.masks(False, replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})
+        some = self.masks(replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})["mask"]
         some = some.reshape((len(boxes), slots, *some.shape[1:]))
         mask = mx.nd.zeros((len(boxes), self.rules.detections, *some.shape[2:]), ctx=replica.context)
         mask[:, :slots] = some

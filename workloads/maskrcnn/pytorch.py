@@ -139,7 +139,7 @@ class Detector(Trunk):
         return (torch.bmm(weight, x.flatten(2)).float() + bias.float()).view(*label.shape, *x.shape[2:])
 
 
-def losses(outputs: Tensors, batch: Tensors) -> Tensors:
+def losses(outputs: Tensors, batch: Mapping[str, Tensor]) -> Tensors:
     """The five losses of a device's batch by name, from `Detector`'s outputs and a batch's sampled anchors; no axes."""
     anchor, is_object, weight = batch["anchor"].long(), batch["anchor_label"], batch["anchor_weight"]
     logits = outputs["objectness"].gather(1, anchor)
@@ -175,12 +175,16 @@ class MaskRCNNTrainer(ImageTrainer):
     """Mask R-CNN on one device."""
 
     workload: MaskRCNN
+    inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+    evaluation_inputs = ("image", "size")
 
     def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
         self.rules = workload.region_rules
         self.positives: on_gpu.Positives
         """Of the step that is computed."""
+        self.arrays: Arrays = {}
+        """Arrays of the batch that is computed; the host reads them between the network's halves."""
         self.anchors: dict[tuple[int, ...], list[Tensor]] = {}
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
@@ -191,22 +195,27 @@ class MaskRCNNTrainer(ImageTrainer):
         buffers, wanted = dict(self.model.named_buffers()), network.constants(self.workload.network)
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 
-    def loss(self, batch: Batch) -> Tensor:
-        """This replica's part of the mean over the devices."""
-        return torch.stack(list(self.parts(batch).values())).sum() / self.settings.devices
+    def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Tensor]:
+        """Return the arrays on the device, and keep those that the host will read."""
+        self.arrays = batch.arrays
+        return super().device_arrays(batch, training)
 
-    def parts(self, batch: Batch) -> Tensors:
-        """The five losses of this device's batch by name."""
-        names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
-        arrays = {name: self.to_device(batch.arrays[name]) for name in names}
-        decide = (
-            self.between(batch.arrays, arrays) if self.device.type == "cuda" else partial(self.learned, batch.arrays)
-        )
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the five losses of this device's batch, which are means, times its images.
+
+        Every device has as many images, so the mean over the global batch is the mean over the devices.
+        """
+        return torch.stack(list(self.losses(model, batch).values())).sum() * len(batch["image"])
+
+    def losses(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
+        """Return the five losses of this device's batch by name."""
+        arrays = self.arrays
+        decide = self.between(arrays, batch) if self.device.type == "cuda" else partial(self.learned, arrays)
         with self.autocast():
-            outputs = self.called(arrays["image"], arrays["size"], partial(self.decided, decide))
+            outputs = model(batch["image"], batch["size"], partial(self.decided, decide))
         if "mask" not in outputs:
-            outputs["mask"] = self.to_device(self.positives.masks(batch.arrays, self.rules.mask_side))
-        return losses(outputs, arrays)
+            outputs["mask"] = self.to_device(self.positives.masks(arrays, self.rules.mask_side))
+        return losses(outputs, batch)
 
     def decided(self, decide: Between, objectness: Tensor, deltas: Tensor) -> Tensors:
         """`decide`'s regions; without masks' targets what these are made from begins its way to the host."""
@@ -215,7 +224,7 @@ class MaskRCNNTrainer(ImageTrainer):
             self.positives = on_gpu.Positives(regions)
         return regions
 
-    def between(self, arrays: Arrays, on_device: Tensors) -> Between:
+    def between(self, arrays: Arrays, on_device: Mapping[str, Tensor]) -> Between:
         """`learned` on the device; what it needs is on its way there before the network begins."""
         values = {name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())}
         values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
@@ -241,12 +250,12 @@ class MaskRCNNTrainer(ImageTrainer):
         made = host.sampled(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in made.items()}
 
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+    def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, and `mask` (B, D, 28, 28) probabilities."""
         if self.device.type == "cuda" and kernels.usable():
-            return self.outputs_on_device(batch)
-        arrays, model = batch.arrays, self.model
-        maps, objectness, deltas = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
+            return self.outputs_on_device(model, batch)
+        arrays = self.arrays
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
         proposed = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
         box = stacked(proposed)
         logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
@@ -259,13 +268,13 @@ class MaskRCNNTrainer(ImageTrainer):
         mask[:, :slots] = of_masks
         return {**{name: torch.from_numpy(getattr(detected, name)) for name in ("box", "score", "label")}, "mask": mask}
 
-    def outputs_on_device(self, batch: Batch) -> Tensors:
-        """`outputs` where nothing is decided on the host; every image has as many masks as there may be detections."""
-        image, size = (self.to_device(batch.arrays[name]) for name in ("image", "size"))
-        maps, objectness, deltas = self.model.first_half(image, size)
-        levels = self.anchors_on_device(batch.arrays)
+    def outputs_on_device(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
+        """Return `outputs` without decisions on the host; every image has as many masks as there may be detections."""
+        size = batch["size"]
+        maps, objectness, deltas = model.first_half(batch["image"], size)
+        levels = self.anchors_on_device(self.arrays)
         box, _, there = on_gpu.propose(objectness, deltas, levels, size, self.rules, training=False)
-        logits, deltas = self.model.boxes(maps, box, on_gpu.level(box, self.rules))
+        logits, deltas = model.boxes(maps, box, on_gpu.level(box, self.rules))
         detected = on_gpu.detect(box, there, logits.softmax(-1), deltas, size, self.rules)
-        mask = self.model.masks(maps, detected["box"], detected.pop("level"), detected["label"]).sigmoid()
+        mask = model.masks(maps, detected["box"], detected.pop("level"), detected["label"]).sigmoid()
         return {**detected, "mask": mask}

@@ -10,7 +10,7 @@ host decides and pooling lie between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -131,13 +131,14 @@ class Detector(ImageModel):
         return tf.reshape(x, [-1, 2 * side, 2 * side]) + bias[:, None, None]
 
 
-def losses(outputs: Tensors, sampled: Sequence[tf.Tensor]) -> Tensors:
-    """The five losses of a device's batch by name, each a scalar.
+def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
+    """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs`: what the host decided, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `sampled`: a batch's
+    `outputs`: what the host decided, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `batch`: with
     `anchor` (B, S), `anchor_label`, `anchor_weight`, `anchor_offset` (B, S, 4).
     """
-    anchor, is_object, weight, offset = sampled
+    anchor, is_object, weight = (batch[name] for name in ("anchor", "anchor_label", "anchor_weight"))
+    offset = batch["anchor_offset"]
     label, of_slots = outputs["label"], tf.shape(outputs["mask"])[1]
     rpn_logits = tf.gather(outputs["objectness"], anchor, batch_dims=1)
     rpn_box = _smooth_l1(tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, network.RPN_BETA)
@@ -188,26 +189,27 @@ class MaskRCNNTrainer(ImageTrainer):
         """The network that the workload describes."""
         return Detector(self.workload.network, self.dtype, not self.on_gpu, self.parts_compiled)
 
-    def tensors(self, batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
-        """The host will look at the others."""
+    def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
+        """Return the arrays on the device, and keep those that the host will read."""
         self.arrays = batch.arrays
-        return super().tensors(batch, names)
+        return super().tensors(batch, training)
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """This device's five means. A batch has as many images on every device, and the sum is divided by all of them: what
-        comes out is the mean over the devices."""
-        return tf.add_n(list(self.parts_of(*inputs).values())) * inputs[0].shape[0]
+    def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the five losses of this device's batch, which are means, times its images.
 
-    def parts_of(self, *inputs: tf.Tensor) -> Tensors:
-        """The five losses of this device's batch by name."""
-        images, sizes, *sampled = inputs
-        maps, objectness, deltas = self.model.first_half(images, sizes, True)
+        Every device has as many images, so the mean over the global batch is the mean over the devices.
+        """
+        return tf.add_n(list(self.losses(model, batch).values())) * batch["image"].shape[0]
+
+    def losses(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return the five losses of this device's batch by name."""
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"], True)
         predicted = {"objectness": objectness, "rpn_delta": deltas, **self.between(objectness, deltas)}
-        predicted["logits"], predicted["box_delta"] = self.model.boxes(maps, predicted["box"], predicted["level"])
+        predicted["logits"], predicted["box_delta"] = model.boxes(maps, predicted["box"], predicted["level"])
         of_slots = tf.shape(predicted["mask"])[1]
         some = (predicted[name][:, :of_slots] for name in ("box", "level", "label"))
-        predicted["mask_logits"] = self.model.masks(maps, *some)
-        return losses(predicted, sampled)
+        predicted["mask_logits"] = model.masks(maps, *some)
+        return losses(predicted, batch)
 
     def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
         """What the host decides in training (`LEARNED`, each (B, R, …)) and `mask` (B, M, 28, 28); no gradient flows."""
@@ -231,15 +233,14 @@ class MaskRCNNTrainer(ImageTrainer):
         made = host.learned(proposed, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
         return [made[name] for name in (*LEARNED, "mask")]
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
-        images, sizes = inputs
-        maps, objectness, deltas = self.model.first_half(images, sizes, False)
-        count, most = images.shape[0], self.rules.of_image if self.parts_compiled else None
+    def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, and `mask` (B, D, 28, 28) probabilities."""
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"], False)
+        count, most = batch["image"].shape[0], self.rules.of_image if self.parts_compiled else None
         box, level, there = tf.numpy_function(self.proposed, [objectness, deltas], [tf.float32, tf.int32, tf.int32])
         box.set_shape([count, most, 4])
         level.set_shape([count, most])
-        logits, deltas = self.model.boxes(maps, box, level)
+        logits, deltas = model.boxes(maps, box, level)
         given = [box, there, tf.nn.softmax(logits), deltas]
         arrays = tf.numpy_function(self.detected, given, [*DETECTED.values(), tf.int32])
         detected = dict(zip(DETECTED, arrays, strict=False))
@@ -247,7 +248,7 @@ class MaskRCNNTrainer(ImageTrainer):
         for name, array in detected.items():
             array.set_shape([count, *slots[: 2 if name == "box" else 1]])
         used = self.rules.detections if self.parts_compiled else arrays[-1]
-        mask = tf.sigmoid(self.model.masks(maps, *(detected[name][:, :used] for name in ("box", "level", "label"))))
+        mask = tf.sigmoid(model.masks(maps, *(detected[name][:, :used] for name in ("box", "level", "label"))))
         mask = tf.pad(mask, [[0, 0], [0, self.rules.detections - used], [0, 0], [0, 0]])
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 

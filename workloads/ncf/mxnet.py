@@ -9,6 +9,7 @@ input (B, 2 E): MXNet's own concatenation takes as long as a linear layer.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import ModuleType
 
 import mxnet as mx
@@ -26,9 +27,7 @@ CPU_PIECE = 32_768
 
 
 class NeuMF(Model):
-    """Inputs: `rows` (B, 2) int32 = user and users + item; `targets` (B, 2) float32 = label and weight / global_weight_sum."""
-
-    inputs, targets, results = ("rows",), ("targets",), ("logits",)
+    """From `rows` (B, 2) int32 = user and users + item to logits (B,)."""
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
@@ -43,20 +42,10 @@ class NeuMF(Model):
                 merged[name] = shape
         return merged
 
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Weighted sum of the samples' binary cross-entropies (1,)."""
-        logits = self.logits(F, inputs)
-        terms = F.Activation(logits, act_type="softrelu") - logits * _column(F, inputs["targets"], 0)
-        return F.sum(terms * _column(F, inputs["targets"], 1))
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Logits (B,)."""
-        return [self.logits(F, inputs)]
-
-    def logits(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Of B samples, (B,)."""
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Return the logits of B samples."""
+        F, inputs = self.F, self.arrays
         (users, factors), width = self.shapes["gmf_user"], 2 * self.shapes["mlp_user"][1]
-        rows = inputs["rows"]
 
         def gather(table: str, ids: Tensor) -> Tensor:
             return F.take(inputs[table], ids, axis=0, mode="clip")
@@ -92,14 +81,13 @@ class NCFTrainer(ModelTrainer):
         return NeuMF(neumf.shapes(self.workload.users, self.workload.items, self.settings.model))
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Row numbers; in training labels and weights, of evaluation one row for each of U x C pairs."""
+        """Return row numbers, in training with labels and weights, in evaluation for each of U x C pairs."""
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
             user, item = np.repeat(user, item.shape[1]), item.reshape(-1)
         arrays = {"rows": np.stack([user, item + np.int32(self.workload.users)], axis=1)}
         if training:
-            weight = batch.arrays["weight"] / np.float32(batch.global_weight_sum)
-            arrays["targets"] = np.stack([batch.arrays["label"], weight], axis=1)
+            arrays["targets"] = np.stack([batch.arrays["label"], batch.arrays["weight"]], axis=1)
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
@@ -108,11 +96,17 @@ class NCFTrainer(ModelTrainer):
         most = CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.global_batch_size
         return math.ceil(samples / math.ceil(samples / most))
 
-    def divisor(self, batch: Batch) -> float:
-        """The weights are divided on the host."""
-        return 1.0
+    def loss(self, model: NeuMF, batch: Inputs) -> Tensor:
+        """Return the binary cross-entropy, summed over the samples' weights."""
+        F, logits = model.F, model(batch["rows"])
+        terms = F.Activation(logits, act_type="softrelu") - logits * _column(F, batch["targets"], 0)
+        return F.sum(terms * _column(F, batch["targets"], 1))
 
-    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Logits (U, C) of every user's candidates."""
-        logits = super().outputs(batch, replica)["logits"]
+    def outputs(self, model: NeuMF, batch: Inputs) -> Mapping[str, Tensor]:
+        """Return `logits` (U · C,) of the pairs."""
+        return {"logits": model(batch["rows"])}
+
+    def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """Return `logits` (U, C) of every user's candidates."""
+        logits = super().run_outputs(batch, replica)["logits"]
         return {"logits": [mx.nd.concat(*logits, dim=0).reshape(batch.arrays["item"].shape)]}

@@ -130,17 +130,17 @@ class NCFTrainer(ModelTrainer):
 
     # -- model ----------------------------------------------------------------------------------------------------
 
-    def logits(self, rows: Mapping[str, Tensor]) -> Tensor:
-        """fp32 logits (B,) from gathered embedding rows: GMF (B, F) and MLP (B, E); the output layer is fp32 always (ties)."""
+    def logits(self, model: nn.Module, rows: Mapping[str, Tensor]) -> Tensor:
+        """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E). The output layer is always fp32, against ties."""
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
-            for layer in self.model.mlp:
+            for layer in model.mlp:
                 hidden = layer(hidden, relu=True)
         both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden.float()], dim=-1)
-        return self.model.output(both).squeeze(-1)
+        return model.output(both).squeeze(-1)
 
-    def arrays(self, batch: Batch) -> dict[str, Tensor]:
-        """`user`, `item`, `label`, `weight` of a training batch on the device, or made there."""
+    def device_arrays(self, batch: Batch, training: bool) -> dict[str, Tensor]:
+        """Return `user`, `item`, `label`, `weight` of a training batch, copied to the device or drawn there."""
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         if "draw" not in arrays:
             return arrays
@@ -149,21 +149,19 @@ class NCFTrainer(ModelTrainer):
             self.sampler = Sampler.of(self.workload.data, self.device)
         return self.sampler(**arrays, count=-(-batch.global_samples // self.worker.num_replicas))
 
-    def loss(self, batch: Batch) -> Tensor:
-        arrays = self.arrays(batch)
-        rows = self.model.rows(arrays["user"], arrays["item"])
-        return self._loss(rows, arrays["label"], arrays["weight"], batch.global_weight_sum)
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the binary cross-entropy, summed over the samples' weights."""
+        return self.entropy(model, model.rows(batch["user"], batch["item"]), batch["label"], batch["weight"])
 
-    def _loss(self, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor, global_weight_sum: float) -> Tensor:
-        """Binary cross-entropy with logits, summed over the samples' weights, over the global weight."""
-        terms = F.binary_cross_entropy_with_logits(self.logits(rows), label, weight, reduction="sum")
-        return terms / global_weight_sum
+    def entropy(self, model: nn.Module, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor) -> Tensor:
+        """Return the loss from gathered embedding rows."""
+        return F.binary_cross_entropy_with_logits(self.logits(model, rows), label, weight, reduction="sum")
 
     # -- training -------------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensor:
         """Loss of a batch; its gradient, in pieces that fit the cache and summed over replicas, is added to the flat one."""
-        arrays = self.arrays(batch)
+        arrays = self.device_arrays(batch, training=True)
         total = torch.zeros((), device=self.device)
         cut = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
         pieces = [
@@ -190,7 +188,7 @@ class NCFTrainer(ModelTrainer):
             rows = self.model.rows(piece.user, piece.item)
         for row in rows.values():
             row.requires_grad_()
-        loss = self._loss(rows, piece.label, piece.weight, piece.global_weight_sum)
+        loss = self.entropy(self.model, rows, piece.label, piece.weight) / piece.global_weight_sum
         gradients = torch.autograd.grad(self.scaler.scaled(loss), [*rows.values(), *self.layer_parameters])
         return loss.detach(), gradients
 

@@ -9,6 +9,7 @@ that stay in its cache.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -44,12 +45,12 @@ class NCFTrainer(ModelTrainer):
 
     # -- model ----------------------------------------------------------------------------------------------------
 
-    def logits(self, rows: Tensors) -> tf.Tensor:
-        """fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
+    def logits(self, model: Model, rows: Tensors) -> tf.Tensor:
+        """Return fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
 
         The first layer's user and item halves are multiplied apart: one user's half then serves all its candidates.
         """
-        p, width = self.model.parameters, self.shapes["mlp_user"][1]
+        p, width = model.parameters, self.shapes["mlp_user"][1]
         first = p["mlp.0.weight"]
         hidden = self._matmul(rows["mlp_user"], first[:, :width]) + self._matmul(rows["mlp_item"], first[:, width:])
         hidden = tf.nn.relu(hidden + p["mlp.0.bias"])
@@ -69,20 +70,20 @@ class NCFTrainer(ModelTrainer):
         product = tf.cast(tf.matmul(flat, weight, transpose_b=True), tf.float32)
         return tf.reshape(product, [*x.shape[:-1], weight.shape[0]])
 
-    def gather_rows(self, user: tf.Tensor, item: tf.Tensor) -> Tensors:
-        """Embedding rows of users and items, (…, F) and (…, E)."""
+    def gather_rows(self, model: Model, user: tf.Tensor, item: tf.Tensor) -> Tensors:
+        """Return embedding rows of users and items, (…, F) and (…, E)."""
         ids = {"user": user, "item": item}
-        return {name: tf.gather(self.model.parameters[name], ids[name[4:]]) for name in EMBEDDINGS}
+        return {name: tf.gather(model.parameters[name], ids[name[4:]]) for name in EMBEDDINGS}
 
-    def _entropy(self, rows: Tensors, label: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """Binary cross-entropy with logits, summed over the samples' weights."""
-        return tf.reduce_sum(weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(rows)))
+    def _entropy(self, model: Model, rows: Tensors, label: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+        """Return the binary cross-entropy with logits, summed over the samples' weights."""
+        return tf.reduce_sum(weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(model, rows)))
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def gradients_of(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Part:
-        """Of user, item, label and weight (B,), in pieces that stay in a CPU's cache."""
-        pieces = [_cut(array, self.piece) for array in inputs]
+    def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
+        """Compute in pieces that stay in a CPU's cache."""
+        pieces = [_cut(batch[name], self.piece) for name in self.inputs]
 
         def add_piece(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
             part, sums = self._add_gradients(scale, sums, *(array[number] for array in pieces))
@@ -101,13 +102,13 @@ class NCFTrainer(ModelTrainer):
         self, scale: tf.Tensor, sums: Tensors, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor
     ) -> Part:
         """Loss of one piece (P,) times `scale`, and `sums` with its gradients times the loss scale added."""
-        ids, rows = {"user": user, "item": item}, self.gather_rows(user, item)
+        ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
         trained = self.optimizer.parameters
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
         leaves = {name: value for name, value in rows.items() if name in trained}
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch((leaves, dense))
-            loss = self._entropy(rows, label, weight) * scale
+            loss = self._entropy(self.model, rows, label, weight) * scale
             scaled = self.loss_scale.scaled(loss)
         by_row, by_name = tape.gradient(scaled, (leaves, dense))
         added = {name: sums[name] + gradient for name, gradient in by_name.items()}
@@ -115,25 +116,25 @@ class NCFTrainer(ModelTrainer):
             added[name] = tf.tensor_scatter_nd_add(sums[name], ids[name[4:]][:, None], gradient)
         return loss, {name: added[name] for name in trained}
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """The samples' binary cross-entropy, in the same pieces; for `mode=forward`."""
+    def loss(self, model: Model, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces; for `mode=forward`."""
 
         def part(piece: tuple[tf.Tensor, ...]) -> tf.Tensor:
             user, item, label, weight = piece
-            return self._entropy(self.gather_rows(user, item), label, weight)
+            return self._entropy(model, self.gather_rows(model, user, item), label, weight)
 
-        pieces = tuple(_cut(array, self.piece) for array in inputs)
+        pieces = tuple(_cut(batch[name], self.piece) for name in self.inputs)
         return tf.reduce_sum(tf.map_fn(part, pieces, fn_output_signature=tf.float32))
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Logits (U, C) of every user's candidates."""
-        user, item = inputs
+    def outputs(self, model: Model, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return `logits` (U, C) of every user's candidates."""
+        user, item = batch["user"], batch["item"]
         users = None if self.piece is None else max(1, self.piece // item.shape[1])
 
         def logits(piece: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-            return self.logits(self.gather_rows(piece[0][:, None], piece[1]))
+            return self.logits(model, self.gather_rows(model, piece[0][:, None], piece[1]))
 
         scores = tf.map_fn(logits, (_cut(user, users), _cut(item, users)), fn_output_signature=tf.float32)
         return {"logits": tf.reshape(scores, [-1, item.shape[1]])[: user.shape[0]]}

@@ -5,7 +5,7 @@ Shapes: B images of a replica, S pixels of a side, K classes. Parameters and bat
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Mapping
 
 from workloads.frameworks.mxnet.graphs import Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
@@ -15,31 +15,21 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(ImageModel):
-    """Its target is `label`, int32 (B,)."""
+    """From uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
 
-    targets, results = ("label",), ("logits",)
     scale, shift = (1.0, 1.0, 1.0), tuple(-value for value in network.MEAN)
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, layers: network.Network, smoothing: float, half: bool, on_cpu: bool) -> None:
+    def __init__(self, layers: network.Network, half: bool, on_cpu: bool) -> None:
         super().__init__(network.shapes(layers), network.statistics(layers), half, on_cpu)
-        self.layers, self.smoothing = layers, smoothing
+        self.layers = layers
 
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Cross-entropy with smoothed labels, summed over the images, (1,)."""
-        logarithms = F.log_softmax(self.logits(F, inputs), axis=1)
-        of_label = F.sum(F.pick(logarithms, inputs["label"], axis=1))
-        of_all = F.sum(logarithms)
-        return of_label * (self.smoothing - 1) - of_all * (self.smoothing / self.layers.classes)
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        return [self.logits(F, inputs)]
-
-    def logits(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """fp32 (B, K)."""
-        x = self.trunk(F, inputs, self.layers.stem, self.layers.blocks)
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the logits of the images."""
+        F = self.F
+        x = self.trunk(self.normalised(images), self.layers.stem, self.layers.blocks)
         x = F.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg")
-        weight, bias = (F.cast(inputs[f"fc.{kind}"], self.dtype) for kind in ("weight", "bias"))
+        weight, bias = (F.cast(self.arrays[f"fc.{kind}"], self.dtype) for kind in ("weight", "bias"))
         return F.cast(F.FullyConnected(x, weight, bias, num_hidden=self.layers.classes), "float32")
 
 
@@ -49,5 +39,16 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
 
     def build_model(self, half: bool, on_cpu: bool) -> ResNet:
-        smoothing = self.workload.options.label_smoothing
-        return ResNet(self.workload.network, smoothing, half, on_cpu)
+        return ResNet(self.workload.network, half, on_cpu)
+
+    def loss(self, model: ResNet, batch: Inputs) -> Tensor:
+        """Return the cross-entropy with smoothed labels, summed over the images."""
+        F, smoothing = model.F, self.workload.options.label_smoothing
+        logarithms = F.log_softmax(model(batch["image"]), axis=1)
+        of_label = F.sum(F.pick(logarithms, batch["label"], axis=1))
+        of_all = F.sum(logarithms)
+        return of_label * (smoothing - 1) - of_all * (smoothing / model.layers.classes)
+
+    def outputs(self, model: ResNet, batch: Inputs) -> Mapping[str, Tensor]:
+        """Return `logits` (B, K)."""
+        return {"logits": model(batch["image"])}

@@ -6,13 +6,13 @@ device. Parameters and batch-norm statistics carry torchvision's names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.residual import Trunk
@@ -44,9 +44,9 @@ class ResNetTrainer(ImageTrainer):
     def build(self) -> nn.Module:
         return ResNet(self.workload.network)
 
-    def loss(self, batch: Batch) -> Tensor:
-        images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the cross-entropy with smoothed labels, summed over the images."""
         with self.autocast():
-            logits = self.called(images)
+            logits = model(batch["image"])
         smoothing = self.workload.options.label_smoothing
-        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.global_weight_sum
+        return F.cross_entropy(logits, batch["label"].long(), reduction="sum", label_smoothing=smoothing)

@@ -5,6 +5,8 @@ Shapes: B images of a replica, H × W pixels, K classes, h × w cells of a map. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
@@ -34,16 +36,14 @@ class ResNetTrainer(ImageTrainer):
     """ResNet on one device; several processes sum their gradients."""
 
     workload: ResNet50
-    inputs = ("image", "label")
 
     def build_model(self) -> ResNet:
         """The network that the workload describes."""
         return ResNet(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Cross-entropy with smoothed labels (B,), summed over the images."""
-        images, labels = inputs
-        logits, smoothing = self.model(images, training=True), self.workload.options.label_smoothing
+    def loss(self, model: ResNet, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the cross-entropy with smoothed labels, summed over the images."""
+        logits, smoothing = model(batch["image"], training=True), self.workload.options.label_smoothing
         uniform = smoothing / logits.shape[1]
-        wanted = tf.one_hot(labels, logits.shape[1], 1 - smoothing + uniform, uniform)
+        wanted = tf.one_hot(batch["label"], logits.shape[1], 1 - smoothing + uniform, uniform)
         return tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))

@@ -6,55 +6,50 @@ carry the names of network.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 
 from workloads.frameworks.mxnet.graphs import Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layers import BLOCK, ImageModel
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """Its targets are `offset`, fp32 (B, 4, P), and `label`, int32 (B, P), 0 background."""
+    """From uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
 
-    targets, results = ("offset", "label"), ("offsets", "logits")
     scale = tuple(1 / (255 * deviation) for deviation in network.STANDARD_DEVIATION)
     shift = tuple(-mean / deviation for mean, deviation in zip(network.MEAN, network.STANDARD_DEVIATION, strict=True))
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, layers: network.Network, priors: int, half: bool, on_cpu: bool) -> None:
+    def __init__(self, layers: network.Network, half: bool, on_cpu: bool) -> None:
         super().__init__(network.shapes(layers), network.statistics(layers), half, on_cpu)
-        self.layers, self.priors = layers, priors
+        self.layers = layers
 
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """`detection_loss` of the model's outputs."""
-        offsets, logits = self.outputs(F, inputs)
-        return detection_loss(F, offsets, logits, inputs["offset"], inputs["label"], self.priors)
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Offsets (B, 4, P) and logits (B, C + 1, P)."""
-        layers = self.layers
-        maps = [self.trunk(F, inputs, layers.stem, layers.blocks)]
+    def __call__(self, images: Tensor) -> list[Tensor]:
+        """Return offsets and logits of the images."""
+        F, layers = self.F, self.layers
+        maps = [self.trunk(self.normalised(images), layers.stem, layers.blocks)]
         for first, second in layers.extras:
-            x = self.unit(F, inputs, maps[-1], first, relu=True)
-            maps.append(self.unit(F, inputs, x, second, relu=True))
+            x = self.unit(maps[-1], first, relu=True)
+            maps.append(self.unit(x, second, relu=True))
         offsets, logits = [], []
         for x, box, classes in zip(maps, layers.box_heads, layers.class_heads, strict=True):
-            heads = self._heads(F, inputs, x, box, classes)
+            heads = self._heads(x, box, classes)
             # Channels are coordinate (or class) outermost, then shape: in planes they are in the priors' order.
             offsets.append(F.reshape(heads[0], (0, 4, -1)))
             logits.append(F.reshape(heads[1], (0, layers.classes + 1, -1)))
         return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
 
-    def _heads(
-        self, F: ModuleType, inputs: Inputs, x: Tensor, box: network.Convolution, classes: network.Convolution
-    ) -> list[Tensor]:
-        """Both heads' outputs from a map, by one convolution: filled up to whole blocks, oneDNN computes it thrice as fast."""
+    def _heads(self, x: Tensor, box: network.Convolution, classes: network.Convolution) -> list[Tensor]:
+        """Return both heads' outputs by one convolution: filled up to whole blocks, oneDNN computes it thrice as fast."""
+        F = self.F
         empty = -(box.outputs + classes.outputs) % BLOCK
         joint = []
         for kind in ("weight", "bias"):
-            parts = [F.cast(inputs[f"{head.name}.{kind}"], self.dtype) for head in (box, classes)]
+            parts = [F.cast(self.arrays[f"{head.name}.{kind}"], self.dtype) for head in (box, classes)]
             if empty:
                 parts.append(F.zeros_like(F.slice_axis(parts[0], axis=0, begin=0, end=empty)))
             joint.append(F.concat(*parts, dim=0))
@@ -64,30 +59,30 @@ class Detector(ImageModel):
 
 
 def detection_loss(
-    F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, priors: int
+    F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions, priors: int
 ) -> Tensor:
-    """Sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
+    """Return the sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives.
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
+    mined = F.minimum(options.negatives_per_positive * count, priors - count)
     entropy = -F.pick(F.log_softmax(logits, axis=1), labels, axis=1)
-    counted = positive + mined(F, F.BlockGrad(entropy), positive, count, priors)
+    counted = positive + hardest(F, F.BlockGrad(entropy), positive, mined)
     of_boxes = F.sum(F.smooth_l1(offsets - wanted, scalar=1.0), axis=1)
     total = of_boxes * positive + entropy * counted
     return F.sum(F.broadcast_div(total, F.maximum(count, 1)))
 
 
-def mined(F: ModuleType, entropy: Tensor, positive: Tensor, count: Tensor, priors: int) -> Tensor:
-    """1 where a negative prior counts, else 0 (B, P): those with the largest cross-entropy, of equal ones the first."""
-    number = F.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
+def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
+    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, else 0 (B, P); ties in order."""
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
-    last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(number, axis=1) - 1, axis=1, keepdims=True)
+    last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(mined, axis=1) - 1, axis=1, keepdims=True)
     above = F.broadcast_greater(entropy, last)
     equal = F.broadcast_equal(entropy, last)
-    left = number - F.sum(above, axis=1, keepdims=True)
+    left = mined - F.sum(above, axis=1, keepdims=True)
     return above + equal * F.broadcast_lesser_equal(F.cumsum(equal, axis=1), left)
 
 
@@ -95,6 +90,18 @@ class SSDTrainer(ImageTrainer):
     """SSD on every device of this process."""
 
     workload: SSD
+    inputs = ("image", "offset", "label")
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
-        return Detector(self.workload.network, len(self.workload.priors), half, on_cpu)
+        return Detector(self.workload.network, half, on_cpu)
+
+    def loss(self, model: Detector, batch: Inputs) -> Tensor:
+        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        offsets, logits = model(batch["image"])
+        options, priors = self.workload.options, len(self.workload.priors)
+        return detection_loss(model.F, offsets, logits, batch["offset"], batch["label"], options, priors)
+
+    def outputs(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
+        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        offsets, logits = model(batch["image"])
+        return {"offsets": offsets, "logits": logits}

@@ -21,8 +21,6 @@ from workloads.common.networks.residual import Convolution as Convolution
 from workloads.common.networks.residual import Shapes, Trunk
 from workloads.ssd.priors import shapes_per_cell
 
-NEGATIVES_PER_POSITIVE = 3
-"""Background priors in the loss, for each positive one (reference base_model.py)."""
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 """Share of the new statistic in the running one (PyTorch's default, which the reference keeps)."""

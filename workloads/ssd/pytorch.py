@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.residual import Trunk, convolution
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
@@ -63,11 +63,11 @@ class Detector(Trunk):
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
 
 
-def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
-    """Sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions) -> Tensor:
+    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0: none.
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives.
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
     """
     positive = labels > 0
     count = positive.sum(1)
@@ -75,7 +75,7 @@ def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tens
     with torch.no_grad():
         # Positives sort last; among equals the lower prior comes first.
         ranked = entropy.masked_fill(positive, -1.0).argsort(dim=1, descending=True, stable=True)
-        mined = (network.NEGATIVES_PER_POSITIVE * count).minimum((~positive).sum(1))
+        mined = (options.negatives_per_positive * count).minimum((~positive).sum(1))
         place = torch.arange(labels.shape[1], device=labels.device)
         counted = torch.zeros_like(positive).scatter_(1, ranked, place < mined[:, None]) | positive
     of_boxes = F.smooth_l1_loss(offsets, wanted, reduction="none").sum(1)
@@ -87,18 +87,18 @@ class SSDTrainer(ImageTrainer):
     """SSD on one device."""
 
     workload: SSD
+    inputs = ("image", "offset", "label")
 
     def build(self) -> nn.Module:
         return Detector(self.workload.network)
 
-    def loss(self, batch: Batch) -> Tensor:
-        """This replica's part of the mean over the global batch; in fp32 whatever the network computes in."""
-        images, wanted, labels = (self.to_device(batch.arrays[name]) for name in ("image", "offset", "label"))
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
         with self.autocast():
-            offsets, logits = self.called(images)
-        return detection_loss(offsets, logits, wanted, labels.long()) / batch.global_weight_sum
+            offsets, logits = model(batch["image"])
+        return detection_loss(offsets, logits, batch["offset"], batch["label"].long(), self.workload.options)
 
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """`offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
-        offsets, logits = self.model(self.to_device(batch.arrays["image"]))
+    def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        offsets, logits = model(batch["image"])
         return {"offsets": offsets, "logits": logits}

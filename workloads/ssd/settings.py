@@ -57,6 +57,9 @@ class SSDOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOpt
     name: str = "ssd"
     warmup_factor: int = hyperparameter("warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)
     max_samples: int = hyperparameter("attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1)
+    negatives_per_positive: int = hyperparameter(
+        "background priors in the loss, for each positive prior of an image; rules: 3", default=3, minimum=1
+    )
     plateau: str = hyperparameter(
         "rate from the warm-up to the first decay: base, or last_warmup_rate, base · (1 - 1 / (steps · 2^factor))",
         choices=("base", "last_warmup_rate"),

@@ -6,11 +6,14 @@ batch-norm statistics carry the names of network.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
 from workloads.frameworks.tensorflow.variables import Tensors
 from workloads.ssd import network
+from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD
 
 
@@ -53,18 +56,20 @@ class Detector(ImageModel):
 
 
 def detection_loss(
-    offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, static: bool
+    offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, options: SSDOptions, static: bool
 ) -> tf.Tensor:
-    """Sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0: none.
 
-    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
-    with the largest) / positives; 0 without positives. `static`: all negatives are sorted, so that no shape depends on the
-    labels, for XLA and for a GPU that shall not wait; otherwise as many as are wanted, which saves a CPU 2 % of the demo.
+    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
+    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
+
+    `static`: all negatives are sorted, so that no shape depends on the labels, for XLA and for a GPU that shall not wait;
+    otherwise as many as are wanted, which saves a CPU 2 % of the demo.
     """
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
     priors = labels.shape[1]
-    mined = tf.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
+    mined = tf.minimum(options.negatives_per_positive * count, priors - count)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     # Positives come last; among equals the lower prior comes first.
     most = priors if static else tf.reduce_max(mined)
@@ -87,14 +92,13 @@ class SSDTrainer(ImageTrainer):
         """The network that the workload describes."""
         return Detector(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """`detection_loss` of the images, in fp32 whatever the network computes in."""
-        images, wanted, labels = inputs
-        offsets, logits = self.model(images, training=True)
-        return detection_loss(offsets, logits, wanted, labels, static=self.compiled or self.on_gpu)
+    def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        offsets, logits = model(batch["image"], training=True)
+        static = self.compiled or self.on_gpu
+        return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options, static)
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Offsets (B, 4, P) and logits (B, C + 1, P)."""
-        (images,) = inputs
-        offsets, logits = self.model(images, training=False)
+    def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
+        offsets, logits = model(batch["image"], training=False)
         return {"offsets": offsets, "logits": tf.transpose(logits, [0, 2, 1])}

@@ -6,8 +6,8 @@ network.py. Padding is computed with and counts nothing: no key, no label.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
 
 import mxnet as mx
 import numpy as np
@@ -45,185 +45,165 @@ class Layers(Model):
         """Names of those of the `encoder` or the `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
-    def linear(self, F: ModuleType, inputs: Inputs, name: str, x: Tensor) -> Tensor:
+    def linear(self, name: str, x: Tensor) -> Tensor:
         """x (…, inputs) to (…, outputs), by the layer of that name."""
-        arrays = [x, inputs[f"{name}.weight"]]
+        F = self.F
+        arrays = [x, self.arrays[f"{name}.weight"]]
         biased = f"{name}.bias" in self.shapes
-        arrays += [inputs[f"{name}.bias"]] if biased else []
+        arrays += [self.arrays[f"{name}.bias"]] if biased else []
         outputs = self.shapes[f"{name}.weight"][0]
         return F.FullyConnected(*arrays, num_hidden=outputs, no_bias=not biased, flatten=False)
 
-    def norm(self, F: ModuleType, inputs: Inputs, name: str, x: Tensor) -> Tensor:
+    def norm(self, name: str, x: Tensor) -> Tensor:
         """x (…, d) after the layer norm of that name."""
-        arrays = F.reshape(x, (-1, self.sizes.hidden)), inputs[f"{name}.weight"], inputs[f"{name}.bias"]
+        F = self.F
+        arrays = F.reshape(x, (-1, self.sizes.hidden)), self.arrays[f"{name}.weight"], self.arrays[f"{name}.bias"]
         return F.reshape_like(layer_norm(F, *arrays, self.sizes.hidden, network.EPSILON), x)
 
     # -- whole sentences ------------------------------------------------------------------------------------------
 
-    def look_up(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
+    def look_up(self, words: Tensor) -> Tensor:
         """Words (…) to their rows of the table (…, d)."""
+        F = self.F
         sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
-        return F.Embedding(words, inputs["embedding.weight"], **sizes)
+        return F.Embedding(words, self.arrays["embedding.weight"], **sizes)
 
-    def embed(self, F: ModuleType, words: Tensor, rows: Tensor) -> Tensor:
+    def embed(self, words: Tensor, rows: Tensor) -> Tensor:
         """Words (…) and their rows (…, d) to (…, d); padding, which stands before a target's first word, gives zeros."""
+        F = self.F
         factors = F.cast(words != PAD, "float32") * self.sizes.scale
         return F.broadcast_mul(rows, F.BlockGrad(F.expand_dims(factors, -1)))
 
-    def placed(self, F: ModuleType, inputs: Inputs, side: str, rows: Tensor) -> Tensor:
+    def placed(self, batch: Inputs, side: str, rows: Tensor) -> Tensor:
         """A side's rows of the table (B, L, d) with their positions, after dropout."""
-        x = self.embed(F, inputs[side], rows)
-        places = F.expand_dims(inputs["positions"], 0)
+        F = self.F
+        x = self.embed(batch[side], rows)
+        places = F.expand_dims(self.arrays["positions"], 0)
         x = F.broadcast_add(x, F.slice_like(places, x, axes=(1,)))
-        return self.dropped(inputs, x, f"{side}/embedding")
+        return self.dropped(batch, x, f"{side}/embedding")
 
-    def encode(self, F: ModuleType, inputs: Inputs, rows: Tensor) -> Tensor:
+    def encode(self, batch: Inputs, rows: Tensor) -> Tensor:
         """`source`, its `padding` (B, S) and its rows of the table (B, S, d) to the memory (B, S, d)."""
-        x = self.placed(F, inputs, "source", rows)
-        beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
+        F = self.F
+        x = self.placed(batch, "source", rows)
+        beyond = F.reshape(batch["padding"], (0, 1, 1, -1))
         for name in self.layers("encoder"):
-            x = self.attended(F, inputs, x, name, beyond)
-            x = self.fed_forward(F, inputs, x, name)
-        return self.norm(F, inputs, "encoder_norm", x)
+            x = self.attended(batch, x, name, beyond)
+            x = self.fed_forward(batch, x, name)
+        return self.norm("encoder_norm", x)
 
-    def decode(self, F: ModuleType, inputs: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
+    def decode(self, batch: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
         """A memory, `target` and its rows of the table (B, T, d) to what is classified (B, T, d)."""
-        x = self.placed(F, inputs, "target", rows)
-        beyond, later = F.reshape(inputs["padding"], (0, 1, 1, -1)), self.later(F, inputs, inputs["target"])
+        F = self.F
+        x = self.placed(batch, "target", rows)
+        beyond, later = F.reshape(batch["padding"], (0, 1, 1, -1)), self.later(batch["target"])
         for name in self.layers("decoder"):
-            x = self.attended(F, inputs, x, name, later)
-            x = self.attended(F, inputs, x, name, beyond, memory)
-            x = self.fed_forward(F, inputs, x, name)
-        return self.norm(F, inputs, "decoder_norm", x)
+            x = self.attended(batch, x, name, later)
+            x = self.attended(batch, x, name, beyond, memory)
+            x = self.fed_forward(batch, x, name)
+        return self.norm("decoder_norm", x)
 
-    def later(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
+    def later(self, words: Tensor) -> Tensor:
         """What is added to the scores of words (B, T) that come later (1, 1, T, T). Padding stands after all that counts."""
-        hidden = F.slice_like(F.slice_like(inputs["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
+        F = self.F
+        hidden = F.slice_like(F.slice_like(self.arrays["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
         return F.expand_dims(F.expand_dims(hidden, 0), 0)
 
-    def attended(
-        self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
-    ) -> Tensor:
+    def attended(self, batch: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None) -> Tensor:
         """x (B, T, d) after a sub-layer that attends to itself, or, with a memory (B, S, d), to that."""
         kind = "self" if memory is None else "cross"
         name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
-        normed = self.norm(F, inputs, f"{name}.norm", x)
+        normed = self.norm(f"{name}.norm", x)
         if memory is None:
-            query, key, value = self.split(F, self.linear(F, inputs, f"{name}.query_key_value", normed), 3)
+            query, key, value = self.split(self.linear(f"{name}.query_key_value", normed), 3)
         else:
-            (query,) = self.split(F, self.linear(F, inputs, f"{name}.query", normed), 1)
-            key, value = self.split(F, self.linear(F, inputs, f"{name}.key_value", memory), 2)
-        y = self.attend(F, query, key, value, mask, inputs.get(f"{label}/weights"))
-        y = self.linear(F, inputs, f"{name}.output", self.joined(F, y))
-        return x + self.dropped(inputs, y, label)
+            (query,) = self.split(self.linear(f"{name}.query", normed), 1)
+            key, value = self.split(self.linear(f"{name}.key_value", memory), 2)
+        y = self.attend(query, key, value, mask, batch.get(f"{label}/weights"))
+        y = self.linear(f"{name}.output", self.joined(y))
+        return x + self.dropped(batch, y, label)
 
-    def attend(
-        self, F: ModuleType, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Queries (B · H, T, e), keys and values (B · H, S, e) to (B · H, T, e).
 
         `mask` is added to scores (B, H, T, S), along which it may be copied; `dropped` multiplies the weights (B, H, T, S).
         """
+        F = self.F
         heads = self.sizes.heads
         scores = F.batch_dot(query * (self.sizes.hidden // heads) ** -0.5, key, transpose_b=True)
         weights = F.softmax(F.broadcast_add(F.reshape(scores, (-4, -1, heads, 0, 0)), mask), axis=-1)
         return F.batch_dot(F.reshape(weights if dropped is None else weights * dropped, (-3, 0, 0)), value)
 
-    def fed_forward(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str) -> Tensor:
+    def fed_forward(self, batch: Inputs, x: Tensor, layer: str) -> Tensor:
         """x (…, d) after the feed-forward sub-layer."""
+        F = self.F
         name = f"{layer}.feed_forward"
-        inner = self.linear(F, inputs, f"{name}.inner", self.norm(F, inputs, f"{name}.norm", x))
-        inner = self.dropped(inputs, F.Activation(inner, act_type="relu"), f"{layer}/relu")
-        return x + self.dropped(inputs, self.linear(F, inputs, f"{name}.outer", inner), f"{layer}/feed_forward")
+        inner = self.linear(f"{name}.inner", self.norm(f"{name}.norm", x))
+        inner = self.dropped(batch, F.Activation(inner, act_type="relu"), f"{layer}/relu")
+        return x + self.dropped(batch, self.linear(f"{name}.outer", inner), f"{layer}/feed_forward")
 
-    def dropped(self, inputs: Inputs, x: Tensor, label: str) -> Tensor:
+    def dropped(self, batch: Inputs, x: Tensor, label: str) -> Tensor:
         """x after dropout, if there is a mask of that name."""
-        return x * inputs[label] if label in inputs else x
+        return x * batch[label] if label in batch else x
 
-    def split(self, F: ModuleType, x: Tensor, parts: int) -> list[Tensor]:
+    def split(self, x: Tensor, parts: int) -> list[Tensor]:
         """(B, L, parts · d) to as many (B · H, L, e)."""
+        F = self.F
         heads = self.sizes.heads
         x = F.transpose(F.reshape(x, (0, 0, parts * heads, -1)), (0, 2, 1, 3))
         pieces = F.split(x, axis=1, num_outputs=parts) if parts > 1 else [x]
         return [F.reshape(one, (-3, 0, 0)) for one in pieces]
 
-    def joined(self, F: ModuleType, x: Tensor) -> Tensor:
+    def joined(self, x: Tensor) -> Tensor:
         """(B · H, L, e) to (B, L, d)."""
+        F = self.F
         x = F.reshape(x, (-4, -1, self.sizes.heads, 0, 0))
         return F.reshape(F.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
 
-    def classify(self, F: ModuleType, inputs: Inputs, x: Tensor) -> Tensor:
+    def classify(self, x: Tensor) -> Tensor:
         """The decoder's outputs (…, d) to logits (…, V), by the embedding's table."""
+        F = self.F
         words = self.sizes.vocabulary
-        return F.FullyConnected(x, inputs["embedding.weight"], num_hidden=words, no_bias=True, flatten=False)
+        return F.FullyConnected(x, self.arrays["embedding.weight"], num_hidden=words, no_bias=True, flatten=False)
 
 
 class Translator(Layers):
-    """The loss in training; of a batch with labels each sentence's in evaluation."""
-
-    inputs = ("source", "padding", "target", "label")
-    results = ("loss",)
-
-    def __init__(self, sizes: network.Network, longest: int, on_mean: float, least: float) -> None:
-        """`on_mean`: what the mean over all words of -log p counts in a token's loss; `least`: what is taken off the loss."""
-        super().__init__(sizes, longest)
-        self.on_mean, self.least = on_mean, least
-        self.masks = network.mask_widths(sizes) if sizes.dropout else {}
-        self.targets = tuple(self.masks)
+    """The network for whole sentences."""
 
     def constants(self) -> dict[str, Array]:
-        """Beside the others `share` (1, V): what the rows of the table are multiplied by in their mean."""
+        """Add `share` (1, V): what the rows of the table are multiplied by in their mean."""
         words = self.sizes.vocabulary
         return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
 
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Sum over tokens of the smoothed cross-entropy (1,).
-
-        The shares add up to 1, so a token's is -log p of the label, less on_mean times how far the logits' mean is above the
-        label's logit: a product of x with rows of the table, where nothing is as large as the logits.
-        """
-        x, rows = self._decoded(F, inputs)
-        likely = self._likely(F, inputs, x)
-        mean = F.dot(inputs["share"], inputs["embedding.weight"])
-        above = F.reshape(F.FullyConnected(x, mean, num_hidden=1, no_bias=True, flatten=False), (0, -1))
-        above = above - F.sum(x * rows, axis=2)
-        return -F.sum((likely + self.on_mean * above + self.least) * F.cast(inputs["label"] != PAD, "float32"))
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        inputs = {name: value for name, value in inputs.items() if name not in self.masks}
-        x, _ = self._decoded(F, inputs)
-        return [-F.sum(self._likely(F, inputs, x) * F.cast(inputs["label"] != PAD, "float32"), axis=1)]
-
-    def _decoded(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+    def decoded(self, batch: Inputs) -> list[Tensor]:
         """What is classified (B, L, d), and the labels' rows of the table (B, L, d).
 
         One look-up for all, of one padded length: its gradient is one array as large as the table.
         """
-        words = F.stack(*(inputs[name] for name in ("source", "target", "label")))
-        source, target, label = F.split(self.look_up(F, inputs, words), axis=0, num_outputs=3, squeeze_axis=True)
-        return [self.decode(F, inputs, self.encode(F, inputs, source), target), label]
+        F = self.F
+        words = F.stack(*(batch[name] for name in ("source", "target", "label")))
+        source, target, label = F.split(self.look_up(words), axis=0, num_outputs=3, squeeze_axis=True)
+        return [self.decode(batch, self.encode(batch, source), target), label]
 
-    def _likely(self, F: ModuleType, inputs: Inputs, x: Tensor) -> Tensor:
+    def likely(self, batch: Inputs, x: Tensor) -> Tensor:
         """log p of the labels (B, T)."""
-        return F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), inputs["label"], axis=2)
+        F = self.F
+        return F.pick(F.log_softmax(self.classify(x), axis=2), batch["label"], axis=2)
 
 
 class Encoder(Layers):
     """What a beam search begins with."""
 
-    inputs = ("source", "padding")
-
     def __init__(self, sizes: network.Network, longest: int) -> None:
         super().__init__(sizes, longest)
-        self.results = tuple(f"{layer}/{kind}" for layer in self.layers("decoder") for kind in ("key", "value"))
+        self.names = tuple(f"{layer}/{kind}" for layer in self.layers("decoder") for kind in ("key", "value"))
 
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Of each layer of the decoder, keys and values (B · H, S, e) of the source."""
-        memory, projected = self.encode(F, inputs, self.look_up(F, inputs, inputs["source"])), []
+    def __call__(self, batch: Inputs) -> dict[str, Tensor]:
+        """Return keys and values (B · H, S, e) of the source for each layer of the decoder."""
+        memory, projected = self.encode(batch, self.look_up(batch["source"])), []
         for layer in self.layers("decoder"):
-            projected += self.split(F, self.linear(F, inputs, f"{layer}.cross_attention.key_value", memory), 2)
-        return projected
+            projected += self.split(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
+        return dict(zip(self.names, projected, strict=True))
 
 
 class Step(Layers):
@@ -236,44 +216,44 @@ class Step(Layers):
     def __init__(self, sizes: network.Network, longest: int, width: int) -> None:
         super().__init__(sizes, longest)
         self.width = width
-        self.memory = Encoder(sizes, longest).results
+        self.memory = Encoder(sizes, longest).names
         self.said = tuple(f"{layer}/said" for layer in self.layers("decoder"))
-        self.inputs = ("tokens", "parents", "number", "unused", "padding", *self.memory, *self.said)
-        self.results = ("scores", "ids", *self.said)
 
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """The best words' log p and ids (N, m), then what was said, this word included."""
-        x = self.embed(F, inputs["tokens"], self.look_up(F, inputs, inputs["tokens"]))
-        x = F.broadcast_add(x, F.take(inputs["positions"], inputs["number"]))
-        beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
+    def __call__(self, batch: Inputs) -> dict[str, Tensor]:
+        """Return the best words' log p and ids (N, m), then what was said, this word included."""
+        F = self.F
+        x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
+        x = F.broadcast_add(x, F.take(self.arrays["positions"], batch["number"]))
+        beyond = F.reshape(batch["padding"], (0, 1, 1, -1))
         said = []
         for layer in self.layers("decoder"):
-            x, kept = self._attended_said(F, inputs, x, layer)
+            x, kept = self._attended_said(batch, x, layer)
             said.append(kept)
             name = f"{layer}.cross_attention"
-            query = self.linear(F, inputs, f"{name}.query", self.norm(F, inputs, f"{name}.norm", x))
+            query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
             # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
-            (query,) = self.split(F, F.reshape(query, (-4, -1, self.width, 0)), 1)
-            y = self.attend(F, query, inputs[f"{layer}/key"], inputs[f"{layer}/value"], beyond)
-            x = x + self.linear(F, inputs, f"{name}.output", F.reshape(self.joined(F, y), (-3, 0)))
-            x = self.fed_forward(F, inputs, x, layer)
-        logits = self.classify(F, inputs, self.norm(F, inputs, "decoder_norm", x))
+            (query,) = self.split(F.reshape(query, (-4, -1, self.width, 0)), 1)
+            y = self.attend(query, batch[f"{layer}/key"], batch[f"{layer}/value"], beyond)
+            x = x + self.linear(f"{name}.output", F.reshape(self.joined(y), (-3, 0)))
+            x = self.fed_forward(batch, x, layer)
+        logits = self.classify(self.norm("decoder_norm", x))
         logarithms = F.log_softmax(logits, axis=1)
         count = min(2 * self.width, self.sizes.vocabulary)
         scores, ids = F.topk(logarithms, axis=1, k=count, ret_typ="both", dtype="int32")
-        return [scores, ids, *said]
+        return {"scores": scores, "ids": ids, **dict(zip(self.said, said, strict=True))}
 
-    def _attended_said(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+    def _attended_said(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
         """x (N, d) after attending to itself and what its row said before, and that with this word."""
+        F = self.F
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
-        projected = self.linear(F, inputs, f"{name}.query_key_value", self.norm(F, inputs, f"{name}.norm", x))
+        projected = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
         query = F.reshape(F.slice_axis(projected, axis=1, begin=0, end=hidden), (-1, 1, hidden // heads))
         new = F.reshape(F.slice_axis(projected, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1))
-        before = F.take(F.slice_axis(inputs[f"{layer}/said"], axis=2, begin=1, end=None), inputs["parents"], axis=0)
+        before = F.take(F.slice_axis(batch[f"{layer}/said"], axis=2, begin=1, end=None), batch["parents"], axis=0)
         said = F.concat(before, new, dim=2)
         key, value = (F.reshape(one, (-3, 0, 0)) for one in F.split(said, axis=1, num_outputs=2))
-        y = self.attend(F, query, key, value, F.reshape(inputs["unused"], (1, 1, 1, -1)))
-        return x + self.linear(F, inputs, f"{name}.output", F.reshape(y, (-1, hidden))), said
+        y = self.attend(query, key, value, F.reshape(batch["unused"], (1, 1, 1, -1)))
+        return x + self.linear(f"{name}.output", F.reshape(y, (-1, hidden))), said
 
 
 @dataclass
@@ -298,11 +278,10 @@ class Decoder:
         model, sizes = self.trainer.step_model, self.trainer.step_model.sizes
         padding = self._there(padding_of(batch.arrays))
         data = {"source": self._there(batch.arrays["source"]), "padding": padding}
-        encoded = self.trainer.encoder(False, self.replica.arguments(False), data)
+        encoded = self.trainer.encoder(self.replica.arguments(False), data)
         shape = (padding.shape[0] * model.width, 2 * sizes.heads, PLACES, sizes.hidden // sizes.heads)
         empty = mx.nd.zeros(shape, ctx=self.replica.context)
-        memory = dict(zip(model.memory, encoded, strict=True))
-        return State({"padding": padding, **memory}, [empty] * len(model.said), 0)
+        return State({"padding": padding, **encoded}, [empty] * len(model.said), 0)
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model, said = self.trainer.step_model, state.said
@@ -315,9 +294,9 @@ class Decoder:
             "unused": unused,
         }  # fmt: skip
         data = {name: self._there(array) for name, array in host.items()} | dict(zip(model.said, said, strict=True))
-        outputs = self.trainer.stepper(False, self.replica.arguments(False), {**data, **state.memory})
-        candidates = beam.Candidates(*(array.asnumpy() for array in outputs[:2]))
-        return candidates, State(state.memory, outputs[2:], state.count + 1)
+        outputs = self.trainer.stepper(self.replica.arguments(False), {**data, **state.memory})
+        candidates = beam.Candidates(*(outputs[name].asnumpy() for name in ("scores", "ids")))
+        return candidates, State(state.memory, [outputs[name] for name in model.said], state.count + 1)
 
     def _there(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
@@ -335,19 +314,17 @@ class TransformerTrainer(ModelTrainer):
     workload: Transformer
 
     def build_model(self, half: bool, on_cpu: bool) -> Translator:
-        workload = self.workload
-        _, on_mean = workload.label_shares
-        return Translator(workload.network, workload.longest, on_mean, workload.least_loss)
+        return Translator(self.workload.network, self.workload.longest)
 
     def build(self) -> None:
         super().build()
         sizes, longest = self.workload.network, self.workload.longest
-        self.encoder = Graphs(Encoder(sizes, longest), self.graphs.compiled)
+        self.encoder = Graphs(Encoder(sizes, longest), Encoder.__call__, self.compiles)
         self.step_model = Step(sizes, longest, self.workload.beam.width)
-        self.stepper = Graphs(self.step_model, self.graphs.compiled)
+        self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
+        """Return a batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
         made = {name: batch.arrays[name] for name in ("source", "target", "label")}
         made["padding"] = padding_of(batch.arrays)
         if training and self.workload.network.dropout:
@@ -372,9 +349,29 @@ class TransformerTrainer(ModelTrainer):
             masks[label] = mask
         return masks
 
-    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def loss(self, model: Translator, batch: Inputs) -> Tensor:
+        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens.
+
+        The shares add up to 1, so a token's term is -log p of the label, less on_mean times how far the logits' mean is above
+        the label's logit: a product of x with rows of the table, where nothing is as large as the logits.
+        """
+        F, (_, on_mean) = model.F, self.workload.label_shares
+        x, rows = model.decoded(batch)
+        likely = model.likely(batch, x)
+        mean = F.dot(model.arrays["share"], model.arrays["embedding.weight"])
+        above = F.reshape(F.FullyConnected(x, mean, num_hidden=1, no_bias=True, flatten=False), (0, -1))
+        above = above - F.sum(x * rows, axis=2)
+        terms = likely + on_mean * above + self.workload.least_loss
+        return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
+
+    def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        F, (x, _) = model.F, model.decoded(batch)
+        return {"loss": -F.sum(model.likely(batch, x) * F.cast(batch["label"] != PAD, "float32"), axis=1)}
+
+    def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return super().outputs(batch, replica)
+            return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
         return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in translated.items()}

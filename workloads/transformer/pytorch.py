@@ -272,18 +272,12 @@ class TransformerTrainer(ModelTrainer):
         torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
 
-    def loss(self, batch: Batch) -> Tensor:
-        """This replica's part: sum over tokens of the smoothed cross-entropy, over the target tokens of the global batch."""
-        workload = self.workload
-        keys = self.to_device(batch.arrays["dropout_key"]) if workload.network.dropout else None
-        logits, labels, _ = self.logits(self.called, batch, keys)
-        on_label, on_mean = workload.label_shares
-        entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
-        tokens = int(batch.arrays["target_length"].sum())
-        return (entropy - workload.least_loss * tokens) / batch.global_weight_sum
+    def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
+        """Return the positions that count instead of padded sentences.
 
-    def logits(self, model: Any, batch: Batch, keys: Tensor | None) -> tuple[Tensor, Tensor, Rows]:
-        """Logits (R_t, V), labels (R_t,) and the rows of a batch's targets. Keys (B,): of dropout."""
+        `words` (R_s + R_t,), the source's first, and `label` (R_t,) are int64; `source` and `target` are their `Rows`;
+        `tokens` is the number of target tokens, `dropout_key` (B,) or None.
+        """
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
         source, target = (Rows.of(arrays[length], arrays[side].shape[1], self.device) for side, length in sides.items())
@@ -292,19 +286,37 @@ class TransformerTrainer(ModelTrainer):
             for side, rows in (("source", source), ("target", target), ("label", target))
         ]
         of_both, labels = (self.to_device(one).long() for one in (np.concatenate(words[:2]), words[2]))
-        with self.autocast():
-            logits = model(of_both, source, target, keys)
-        return logits, labels, target
+        dropped = training and self.workload.network.dropout
+        return {
+            "words": of_both,
+            "label": labels,
+            "source": source,
+            "target": target,
+            "tokens": int(arrays["target_length"].sum()),
+            "dropout_key": self.to_device(arrays["dropout_key"]) if dropped else None,
+        }
 
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
+        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens."""
+        on_label, on_mean = self.workload.label_shares
+        entropy = smoothed_entropy(self.logits(model, batch), batch["label"], on_label, on_mean, PAD)
+        return entropy - self.workload.least_loss * batch["tokens"]
+
+    def logits(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
+        """Return logits (R_t, V)."""
+        with self.autocast():
+            logits: Tensor = model(batch["words"], batch["source"], batch["target"], batch["dropout_key"])
+        return logits
+
+    def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        logits, rows = self.logits(model, batch), batch["target"]
+        entropy = F.cross_entropy(logits.float(), batch["label"], ignore_index=PAD, reduction="none")
+        return {"loss": entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)}
+
+    def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return {"loss": self._losses(batch)}
+            return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)
         return {name: torch.from_numpy(value) for name, value in translated.items()}
-
-    def _losses(self, batch: Batch) -> Tensor:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        logits, labels, rows = self.logits(self.model, batch, None)
-        entropy = F.cross_entropy(logits.float(), labels, ignore_index=PAD, reduction="none")
-        return entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)

@@ -8,7 +8,7 @@ Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -277,32 +277,34 @@ class TransformerTrainer(ModelTrainer):
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        *pair, keys = inputs
+    def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens."""
         workload = self.workload
-        logits, labels, _ = self.logits(pair, keys if workload.network.dropout else None)
+        logits, labels, _ = self.logits(model, batch, batch["dropout_key"] if workload.network.dropout else None)
         on_label, on_mean = workload.label_shares
         entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
         return entropy - workload.least_loss * tf.reduce_sum(tf.cast(labels != PAD, tf.float32))
 
-    def logits(self, pair: Sequence[tf.Tensor], keys: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor, Rows]:
-        """Logits (R_t, V), labels (R_t,) and the target's rows of a pair as in `evaluation_inputs`. Keys (B,): of dropout."""
-        source, source_length, target, target_length, label = pair
-        source_rows, rows = self.model.rows(source_length, source), self.model.rows(target_length, target)
-        return self.model(source, source_rows, target, rows, keys), rows.of(label), rows
+    def logits(
+        self, model: Translator, batch: Mapping[str, tf.Tensor], keys: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor, Rows]:
+        """Return logits (R_t, V), labels (R_t,) and the target's rows. `keys` (B,): of dropout."""
+        source, target = batch["source"], batch["target"]
+        source_rows, rows = model.rows(batch["source_length"], source), model.rows(batch["target_length"], target)
+        return model(source, source_rows, target, rows, keys), rows.of(batch["label"]), rows
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
-    def outputs(self, batch: Batch) -> Tensors:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def run_outputs(self, batch: Batch) -> Tensors:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return super().outputs(batch)
+            return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)
         return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        logits, labels, rows = self.logits(inputs, None)
+    def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        logits, labels, rows = self.logits(model, batch, None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         terms = tf.where(labels != PAD, terms, 0.0)
         return {"loss": tf.math.unsorted_segment_sum(terms, rows.sequence, rows.sequences)}

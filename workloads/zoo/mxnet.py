@@ -5,7 +5,11 @@ Shapes: B images of a replica, S pixels of a side, K classes. Images come as uin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from workloads.api import Arrays, Batch
+from workloads.common.networks import layer_lists
+from workloads.frameworks.mxnet.graphs import Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layer_lists import LayerNetwork
 from workloads.zoo.workload import Zoo
@@ -23,17 +27,28 @@ class ZooTrainer(ImageTrainer):
             return StockNetwork(self.workload.network, self.compiles, on_cpu)
         return LayerNetwork(self.workload.network, half, on_cpu)
 
+    @property
+    def dropouts(self) -> list[layer_lists.Dropout]:
+        """Dropout layers whose masks are the same in every framework; stock networks draw their own."""
+        is_stock = self.settings.model["implementation"] == "stock"
+        return [] if is_stock else list(self.workload.network.dropouts)
+
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """A batch's arrays with the masks of dropout, the same in every framework."""
-        if not training or len(self.model.targets) == 1:
-            return super().host_arrays(batch, training)
-        arrays = {name: batch.arrays[name] for name in ("image", "label")}
-        return {**arrays, **self.workload.dropout_masks(batch)}
+        masks = self.workload.dropout_masks(batch) if training and self.dropouts else {}
+        return {**super().host_arrays(batch, training), **masks}
+
+    def loss(self, model: LayerNetwork, batch: Inputs) -> Tensor:
+        """Return the cross-entropy, summed over the images."""
+        F, masks = model.F, {layer.label: batch[layer.label] for layer in self.dropouts}
+        logarithms = F.log_softmax(model(batch["image"], masks), axis=1)
+        return -F.sum(F.pick(logarithms, batch["label"], axis=1))
+
+    def outputs(self, model: LayerNetwork, batch: Inputs) -> Mapping[str, Tensor]:
+        """Return `logits` (B, K)."""
+        return {"logits": model(batch["image"])}
 
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
         specs = self.workload.shapes()[0]
         shape_of = {name: specs[name].shape for name in ("image", "label")}
-        if len(self.model.targets) > 1:
-            count = shape_of["label"][0]
-            shape_of |= {layer.label: (count, *layer.map) for layer in self.workload.network.dropouts}
-        return shape_of
+        count = shape_of["label"][0]
+        return {**shape_of, **{layer.label: (count, *layer.map) for layer in self.dropouts}}

@@ -5,10 +5,12 @@ Shapes: B images of a replica, S pixels of a side, K classes. Images come as uin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workloads.api import Batch
+from workloads.common.networks import layer_lists
 from workloads.frameworks.pytorch.dropout import multipliers
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.layer_lists import LayerNetwork
@@ -27,21 +29,30 @@ class ZooTrainer(ImageTrainer):
             return stock_network(self.workload)
         return LayerNetwork(self.workload.network)
 
-    def loss(self, batch: Batch) -> Tensor:
-        images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the arrays that `loss` takes."""
+        return ("image", "label", "dropout_key") if self.dropouts else ("image", "label")
+
+    @property
+    def dropouts(self) -> list[layer_lists.Dropout]:
+        """Dropout layers whose masks are the same in every framework; stock networks draw their own."""
+        is_stock = self.settings.model["implementation"] == "stock"
+        return [] if is_stock else list(self.workload.network.dropouts)
+
+    def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the cross-entropy, summed over the images."""
         masks = self.masks(batch)
         with self.autocast():
-            logits = self.called(images, masks) if masks else self.called(images)
-        return F.cross_entropy(logits.float(), labels, reduction="sum") / batch.global_weight_sum
+            logits = model(batch["image"], masks) if masks else model(batch["image"])
+        return F.cross_entropy(logits.float(), batch["label"].long(), reduction="sum")
 
-    def masks(self, batch: Batch) -> dict[str, Tensor]:
-        """Of dropout by label, (B, C, h, w) or (B, C): the same in every framework; stock networks draw their own."""
+    def masks(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return dropout masks by label, (B, C, h, w) or (B, C)."""
         masks: dict[str, Tensor] = {}
-        layers = self.workload.network.dropouts if isinstance(self.model, LayerNetwork) else []
-        if layers:
-            keys = self.to_device(batch.arrays["dropout_key"])
-            for layer in layers:
-                mask = multipliers(keys, layer.label, 1, layer.width, layer.rate)[0]
-                mask = mask.view(len(keys), *layer.map)
-                masks[layer.label] = mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask
+        for layer in self.dropouts:
+            keys = batch["dropout_key"]
+            mask = multipliers(keys, layer.label, 1, layer.width, layer.rate)[0]
+            mask = mask.view(len(keys), *layer.map)
+            masks[layer.label] = mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask
         return masks

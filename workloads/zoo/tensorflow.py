@@ -5,11 +5,13 @@ Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import tensorflow as tf
 
-from workloads.api import Batch
+from workloads.api import Arrays, Batch
 from workloads.frameworks.tensorflow.images import ImageTrainer
 from workloads.frameworks.tensorflow.layer_lists import LayerNetwork
 from workloads.frameworks.tensorflow.variables import Model
@@ -33,7 +35,7 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Of `loss_of`."""
+        """Names of the arrays that `loss` takes."""
         return ("image", "label", *self.labels)
 
     def build_model(self) -> Model:
@@ -44,12 +46,12 @@ class ZooTrainer(ImageTrainer):
             return StockNetwork(self.workload.network, int(self.settings.model["image_size"]))
         return LayerNetwork(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
-    def training_batch(self, batch: Batch) -> Batch:
-        masks = self.workload.dropout_masks(batch) if self.labels else {}
-        return replace(batch, arrays={**batch.arrays, **masks})
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        masks = self.workload.dropout_masks(batch) if training and self.labels else {}
+        return super().host_arrays(replace(batch, arrays={**batch.arrays, **masks}), training)
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        images, labels, *masks = inputs
-        further = {} if self.is_stock else {"masks": dict(zip(self.labels, masks, strict=True))}
-        logits = self.model(images, training=True, **further)
-        return tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    def loss(self, model: Any, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the cross-entropy, summed over the images."""
+        masks = {} if self.is_stock else {"masks": {label: batch[label] for label in self.labels}}
+        logits = model(batch["image"], training=True, **masks)
+        return tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits))

@@ -6,12 +6,14 @@ N = B · K rows of a beam search. Parameters carry the names of network.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from suite_jax.model import Model
 from suite_jax.optimizers import Values
 from suite_jax.text import Masks, TextTrainer, drawn, entropy, product
 from workloads.api import Array, WorkerContext
@@ -30,12 +32,13 @@ class Memory(NamedTuple):
     """(B, S) True where there is none."""
 
 
-class Translator:
+class Translator(Model):
     """The network with its weights."""
 
-    def __init__(self, layers: network.Network, dtype: Any, weights: Values) -> None:
+    def __init__(self, weights: Values, layers: network.Network, dtype: Any) -> None:
         """`dtype`: of the factors of matrix products."""
-        self.layers, self.dtype, self.weights = layers, dtype, weights
+        super().__init__(weights, {})
+        self.layers, self.dtype = layers, dtype
 
     def linear(self, name: str, x: jax.Array) -> jax.Array:
         """x (…, inputs) to fp32 (…, outputs), without a bias."""
@@ -144,13 +147,17 @@ class GNMTTrainer(TextTrainer):
         self.layers = workload.network
         self.parameters = network.shapes(self.layers)
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        logits = self.logits(weights, batch, self._masks(batch) if self.layers.dropout else None)
-        smoothing = self.workload.options.label_smoothing
-        return entropy(logits, batch["label"], 1 - smoothing, smoothing).sum(), statistics
+    def build_model(self, weights: Values, statistics: Values) -> Translator:
+        """Return the network that the workload describes."""
+        return Translator(weights, self.layers, self.dtype)
 
-    def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
-        model = Translator(self.layers, self.dtype, weights)
+    def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the cross-entropy with smoothed labels, summed over the tokens."""
+        logits = self.logits(model, batch, self._masks(batch) if self.layers.dropout else None)
+        smoothing = self.workload.options.label_smoothing
+        return entropy(logits, batch["label"], 1 - smoothing, smoothing).sum()
+
+    def logits(self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
         source, target = batch["source"], batch["target"]
         # One look-up for both sides: its gradient is one array as large as the table.
         said, saying = jnp.split(model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]])
@@ -158,7 +165,7 @@ class GNMTTrainer(TextTrainer):
         decoded = model.decode(saying, memory, masks and masks["target"].swapaxes(0, 1))
         return model.classify(decoded).swapaxes(0, 1)
 
-    def _masks(self, batch: Values) -> Masks:
+    def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
         found: Masks = {}
         for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True):
             found |= drawn(batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout)
@@ -167,7 +174,7 @@ class GNMTTrainer(TextTrainer):
     # -- a search -------------------------------------------------------------------------------------------------
 
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Memory:
-        model = Translator(self.layers, self.dtype, weights)
+        model = self.build_model(weights, {})
         return model.encode(model.words(source.T), lengths, None)
 
     def begun(self, rows: int) -> list[Array]:
@@ -177,7 +184,7 @@ class GNMTTrainer(TextTrainer):
     def advanced(
         self, weights: Values, memory: Memory, kept: list[jax.Array], tokens: jax.Array, position: jax.Array
     ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
-        model, layers = Translator(self.layers, self.dtype, weights), self.layers.decoder
+        model, layers = self.build_model(weights, {}), self.layers.decoder
         hidden, cells = kept[: len(layers)], kept[len(layers) :]
         x = context = attention = model.words(tokens)
         for number, layer in enumerate(layers):

@@ -7,14 +7,14 @@ normalised on the device. Outside, convolutions are (outputs, inputs, height, wi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.model import ModelTrainer
+from suite_jax.model import Model, ModelTrainer
 from suite_jax.optimizers import Values
 from suite_jax.trainer import AXIS, OWN
 from workloads.api import Array, Batch, TrainStats
@@ -22,17 +22,24 @@ from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution, Trunk
 
 
-class Layers:
-    """One pass of a model: its weights in the type of the activations, and the statistics as training moves them."""
+class Layers(Model):
+    """One pass of an image model: its weights in the type of the activations, and the statistics as training moves them.
 
-    def __init__(
-        self, weights: Values, statistics: Values, dtype: Any, training: bool, epsilon: float, momentum: float
-    ) -> None:
-        """`epsilon` and `momentum` of batch norm: the share of the new statistic in the running one."""
-        self.weights, self.dtype, self.training = weights, dtype, training
-        self.epsilon, self.momentum = epsilon, momentum
-        self.statistics = dict(statistics)
-        """After the layers that were called."""
+    Subclasses define `epsilon` and `momentum` of batch norm (the share of the new statistic in the running one). They also
+    define `__call__`, which sets `training`.
+    """
+
+    epsilon: float
+    momentum: float
+    training = False
+
+    def __init__(self, weights: Values, statistics: Values, dtype: Any) -> None:
+        super().__init__(weights, statistics)
+        self.dtype = dtype
+
+    def __call__(self, images: jax.Array, training: bool) -> Any:
+        """Return fp32 outputs of uint8 images (B, H, W, 3); in training the running statistics move."""
+        raise NotImplementedError
 
     def parameter(self, name: str) -> jax.Array:
         """In the type of the activations."""
@@ -121,7 +128,12 @@ def smooth_l1(difference: jax.Array, beta: float) -> jax.Array:
 class ImageTrainer(ModelTrainer):
     """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
 
-    evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
+    inputs: tuple[str, ...] = ("image", "label")
+    evaluation_inputs: tuple[str, ...] = ("image",)
+
+    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> Values:
+        """Return a classifier's `logits` (B, K)."""
+        return {"logits": model(batch["image"], training=False)}
 
     @functools.cached_property
     def _mean_statistics(self) -> Any:

@@ -6,11 +6,13 @@ Shapes: B images, H × W pixels, h × w cells of a map, C channels, K classes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from suite_jax.images import Layers, pool
+from suite_jax.optimizers import Values
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Layer
 
@@ -18,10 +20,18 @@ Masks = Mapping[str, jax.Array]
 """Of dropout, by label: (B, h, w, C) or (B, C)."""
 
 
-def logits(layers: Layers, network: layer_lists.Network, images: jax.Array, masks: Masks) -> jax.Array:
-    """From uint8 images (B, H, W, 3) to fp32 logits (B, K); without masks nothing is dropped."""
-    x = layers.normalised(images, network.mean, network.deviation)
-    return _sequence(layers, x, network.layers, masks).astype(jnp.float32)
+class LayerNetwork(Layers):
+    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+
+    def __init__(self, weights: Values, statistics: Values, dtype: Any, network: layer_lists.Network) -> None:
+        super().__init__(weights, statistics, dtype)
+        self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
+
+    def __call__(self, images: jax.Array, training: bool, masks: Masks | None = None) -> jax.Array:
+        """Return the logits of the images; without masks nothing is dropped."""
+        self.training = training
+        x = self.normalised(images, self.network.mean, self.network.deviation)
+        return _sequence(self, x, self.network.layers, masks or {}).astype(jnp.float32)
 
 
 def _sequence(layers: Layers, x: jax.Array, steps: Sequence[Layer], masks: Masks) -> jax.Array:

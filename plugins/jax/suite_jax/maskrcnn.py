@@ -10,6 +10,7 @@ for the masks alone, which COCO's own tool rasterises.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,15 +33,18 @@ Maps = list[jax.Array]
 class Detector(Layers):
     """From uint8 images (B, H, W, 3) to RPN's outputs, and from regions to the heads' outputs."""
 
-    def __init__(
-        self, weights: Values, statistics: Values, dtype: Any, training: bool, layers: network.Network
-    ) -> None:
-        constants = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
-        super().__init__(weights, statistics, dtype, training, *constants)
+    epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
+
+    def __init__(self, weights: Values, statistics: Values, dtype: Any, layers: network.Network) -> None:
+        super().__init__(weights, statistics, dtype)
         self.layers = layers
 
-    def first_half(self, images: jax.Array, sizes: jax.Array) -> tuple[Maps, jax.Array, jax.Array]:
-        """The pyramid's maps, RPN's logits (B, A) and deltas (B, A, 4), from images with `sizes` (B, 2)."""
+    def first_half(self, images: jax.Array, sizes: jax.Array, training: bool) -> tuple[Maps, jax.Array, jax.Array]:
+        """Return the pyramid's maps, RPN's logits (B, A) and deltas (B, A, 4), from images with `sizes` (B, 2).
+
+        In training the running statistics move.
+        """
+        self.training = training
         maps = self.pyramid(self.stage_maps(self.centred(images, sizes), self.layers))
         hidden, *heads = self.layers.rpn
         weight = jnp.concatenate([self.parameter(f"{head.name}.weight")[0, 0] for head in heads], 1)
@@ -93,7 +97,7 @@ class Detector(Layers):
         return logits.reshape(*label.shape, side, side) + self.weights[f"{last.name}.bias"][label][..., None, None]
 
 
-def losses(outputs: Values, batch: Values) -> Values:
+def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
     """The five losses of a device's batch by name, each a scalar.
 
     `outputs`: `regions.sample`'s, `mask`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `batch`:
@@ -154,8 +158,14 @@ class MaskRCNNTrainer(ImageTrainer):
             return ParameterRule(frozen=True)
         return super().parameter_rule(name)
 
-    def training_batch(self, batch: Batch) -> Batch:
-        """With the hashes that `regions.sample` draws by, and a ticket for what the masks are made from."""
+    def build_model(self, weights: Values, statistics: Values) -> Detector:
+        """Return the network that the workload describes."""
+        return Detector(weights, statistics, self.dtype, self.workload.network)
+
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        """Add the hashes that `regions.sample` draws by, and a ticket for the arrays that the masks are made from."""
+        if not training:
+            return super().host_arrays(batch, training)
         arrays, ticket = batch.arrays, next(self.tickets)
         self.under_way[ticket] = arrays
         given = self.settings.seed, int(arrays["epoch"][0]), arrays["number"]
@@ -163,28 +173,31 @@ class MaskRCNNTrainer(ImageTrainer):
         of_anchors = rois.hashes(*given, rois.OF_ANCHORS, count)
         of_objects = rois.hashes(*given, rois.OF_OBJECTS, arrays["label"].shape[1])
         more = {"anchor_hash": words(of_anchors), "object_hash": words(of_objects)}
-        return replace(batch, arrays={**arrays, **more, "ticket": np.array([ticket], np.int32)})
+        more["ticket"] = np.array([ticket], np.int32)
+        return super().host_arrays(replace(batch, arrays={**arrays, **more}), training)
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        """This device's five means. A batch has as many images on every device, and the sum is divided by all of them: what
-        comes out is the mean over the devices."""
-        parts, moved = self.parts_of(weights, statistics, batch)
-        return sum(parts.values(), jnp.float32(0)) * len(batch["image"]), moved
+    def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the five losses of this device's batch, which are means, times its images.
 
-    def parts_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[Values, Values]:
-        """The five losses of this device's batch by name, and the statistics after it."""
-        model = Detector(weights, statistics, self.dtype, True, self.workload.network)
-        maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
+        Every device has as many images, so the mean over the global batch is the mean over the devices.
+        """
+        return sum(self.losses(model, batch).values(), jnp.float32(0)) * len(batch["image"])
+
+    def losses(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
+        """Return the five losses of this device's batch by name."""
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=True)
         proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
         # Without barriers XLA computes all of it again wherever a region is read, and compiles for minutes.
-        learned = jax.lax.optimization_barrier(regions.sample(proposed, batch, self.rules))
+        learned = jax.lax.optimization_barrier(regions.sample(proposed, dict(batch), self.rules))
         predicted = {"objectness": objectness, "rpn_delta": deltas, "mask": self.mask_targets(learned, batch["ticket"])}
         predicted["logits"], predicted["box_delta"] = model.boxes(maps, learned["box"], learned["level"])
         some = (learned[name][:, : self.rules.positives] for name in ("box", "level", "label"))
         predicted["mask_logits"] = model.masks(maps, *some)
-        return losses({**learned, **predicted}, batch), model.statistics
+        return losses({**learned, **predicted}, batch)
 
-    def proposals(self, objectness: jax.Array, deltas: jax.Array, batch: Values, training: bool) -> regions.Proposals:
+    def proposals(
+        self, objectness: jax.Array, deltas: jax.Array, batch: Mapping[str, jax.Array], training: bool
+    ) -> regions.Proposals:
         """Those of a batch; no gradient flows."""
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
         objectness, deltas = jax.lax.stop_gradient((objectness, deltas))
@@ -202,10 +215,9 @@ class MaskRCNNTrainer(ImageTrainer):
         box, label, owner, (number,) = (np.asarray(one) for one in (box, label, owner, ticket))
         return host.mask_targets(box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side)
 
-    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
-        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
-        model = Detector(weights, statistics, self.dtype, False, self.workload.network)
-        maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
+    def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
+        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, and `mask` (B, D, 28, 28) probabilities."""
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=False)
         proposed = self.proposals(objectness, deltas, batch, training=False)
         logits, deltas = model.boxes(maps, proposed.box, self.rules.level(proposed.box))
         probabilities = jax.nn.softmax(logits)

@@ -1,4 +1,4 @@
-"""The generic JAX trainer: a subclass gives the shapes of a model, its loss and its outputs, as pure functions.
+"""The generic JAX trainer: a subclass gives the shapes of a model, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 
 Parameters, what the optimizer keeps and running statistics are dictionaries of fp32 arrays by canonical names; a step takes
 them (donated: no copy is made) and gives them back. Each shape of a batch is traced and compiled once.
@@ -7,7 +7,7 @@ them (donated: no copy is made) and gives them back. Each shape of a batch is tr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,25 +16,40 @@ from jax.flatten_util import ravel_pytree
 
 from suite_jax.optimizers import Optimizer, Values
 from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
-from workloads.api import Array, Arrays, Batch, GradientAllReduceInfo, ParameterRule, WorkerContext, Workload
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    GradientAllReduceInfo,
+    ModelHooks,
+    ParameterRule,
+    WorkerContext,
+    Workload,
+)
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]
 Carried = TypeVar("Carried")
 
 
-class ModelTrainer(JaxTrainer):
-    """A model on one device; several processes sum their gradients.
+class Model:
+    """A network with the arrays of one pass.
 
-    Subclasses give `inputs`, `evaluation_inputs`, `parameters`, `loss_of` and `outputs_of`; where gradients can be had more
-    cheaply than by differentiating `loss_of`, also `gradients_of`; where a model computes in another layout, `inside` and
-    `outside`.
+    A pass in training mode leaves the moved statistics in `statistics`. Everything else is a pure function of the arrays.
     """
 
-    inputs: ClassVar[tuple[str, ...]]
-    """The arrays of a training batch that `loss_of` takes."""
-    evaluation_inputs: ClassVar[tuple[str, ...]]
-    """The arrays of an evaluation batch that `outputs_of` takes."""
+    def __init__(self, weights: Values, statistics: Values) -> None:
+        self.weights, self.statistics = weights, dict(statistics)
+
+
+class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
+    """A model on one device; several processes sum their gradients.
+
+    Subclasses define `inputs`, `evaluation_inputs`, `parameters`, `build_model`, `loss` and `outputs`. A subclass that can
+    compute gradients more cheaply than by differentiating `loss` also overrides `gradients_of`. A subclass whose model computes
+    in another layout overrides `inside` and `outside`.
+    """
+
     parameters: Shapes
     """Canonical shapes, once the constructor has run."""
     statistics: Shapes = {}
@@ -54,22 +69,19 @@ class ModelTrainer(JaxTrainer):
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        """The loss in training, summed over the samples by their weights, an fp32 scalar; the statistics after it."""
-        raise NotImplementedError
-
-    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
-        """What `Workload.measure` takes, in evaluation mode."""
-        raise NotImplementedError
+    def build_model(self, weights: Values, statistics: Values) -> Model:
+        """Return the network with these arrays. Default: the arrays alone."""
+        return Model(weights, statistics)
 
     def gradients_of(
         self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
-        """`loss_of`, the gradients of this times `scale` by each parameter that is trained, the statistics after it."""
+        """Return `loss`, the gradients of `loss` times `scale` by trained parameter, and the statistics after the pass."""
 
         def scaled(trained: Values) -> tuple[jax.Array, tuple[jax.Array, Values]]:
-            loss, moved = self.loss_of({**trained, **others}, statistics, batch)
-            return loss * scale, (loss, moved)
+            model = self.build_model({**trained, **others}, statistics)
+            loss = self.loss(model, batch)
+            return loss * scale, (loss, model.statistics)
 
         (_, (loss, moved)), gradients = jax.value_and_grad(scaled, has_aux=True)(trained)
         return loss, gradients, moved
@@ -77,10 +89,6 @@ class ModelTrainer(JaxTrainer):
     def parameter_rule(self, name: str) -> ParameterRule:
         """How a parameter is updated. Default: as the workload says."""
         return self.workload.parameter_rule(name)
-
-    def training_batch(self, batch: Batch) -> Batch:
-        """A batch with what `loss_of` takes, in types that the device has: dropout masks, 64-bit numbers as `words`."""
-        return batch
 
     def inside(self, name: str, value: Array) -> Array:
         """An array of canonical layout as the model computes with it. Default: as it is."""
@@ -122,12 +130,12 @@ class ModelTrainer(JaxTrainer):
     def _warm_up(self) -> None:
         """What the run is going to do, once for every shape."""
         passes = {
-            "train": lambda batch: self.step(batch, 0.0), "forward_backward": self.backward, "forward": self.loss,
+            "train": lambda batch: self.step(batch, 0.0), "forward_backward": self.backward, "forward": self.run_loss,
         }  # fmt: skip
         for specs in self.workload.shapes() if self.settings.mode in passes else ():
             passes[self.settings.mode](self.dummy_batch(specs))
         for specs in self.workload.evaluation_shapes():
-            self.outputs(self.dummy_batch(specs))
+            self.run_outputs(self.dummy_batch(specs))
         self._sum_losses(self.total)
         self.synchronize()
 
@@ -141,19 +149,18 @@ class ModelTrainer(JaxTrainer):
         self.gradients, self.moved, self.total = self._backward(*self._arguments(batch))
         return self.total
 
-    def loss(self, batch: Batch) -> jax.Array:
+    def run_loss(self, batch: Batch) -> jax.Array:
         self.moved, self.total = self._loss(*self._arguments(batch))
         return self.total
 
-    def outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        arrays = {name: self.own(batch.arrays[name]) for name in self.evaluation_inputs}
+    def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
+        arrays = {name: self.own(array) for name, array in self.host_arrays(batch, training=False).items()}
         outputs: Values = self._outputs(self.values, self.moved, arrays)
         return outputs
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.global_weight_sum, learning_rate], np.float32))
-        given = self.training_batch(batch).arrays
-        arrays = {name: self.own(given[name]) for name in self.inputs}
+        arrays = {name: self.own(array) for name, array in self.host_arrays(batch, training=True).items()}
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
     # -- the same, compiled ---------------------------------------------------------------------------------------
@@ -197,8 +204,9 @@ class ModelTrainer(JaxTrainer):
         """The statistics after a batch in training mode, and the total with this replica's part of its loss."""
 
         def add(carried: tuple[jax.Array, Values], piece: Values) -> tuple[tuple[jax.Array, Values], None]:
-            more, statistics = self.loss_of(weights, carried[1], piece)
-            return (carried[0] + more, statistics), None
+            model = self.build_model(weights, carried[1])
+            more = self.loss(model, piece)
+            return (carried[0] + more, model.statistics), None
 
         loss, moved = self._over_pieces(add, (jnp.float32(0), _squeezed(moved)), batch)
         return _joined(moved), _added(total, loss * scalars[0])
@@ -215,7 +223,7 @@ class ModelTrainer(JaxTrainer):
         return carried
 
     def _evaluated(self, weights: Values, moved: Values, batch: Values) -> Values:
-        return self.outputs_of(weights, _squeezed(moved), batch)
+        return dict(self.outputs(self.build_model(weights, _squeezed(moved)), batch))
 
     # -- state ----------------------------------------------------------------------------------------------------
 

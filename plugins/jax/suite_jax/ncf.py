@@ -6,10 +6,12 @@ evaluation batch. Embedding rows are gathered, differentiated as leaves and adde
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 
-from suite_jax.model import ModelTrainer
+from suite_jax.model import Model, ModelTrainer
 from suite_jax.optimizers import Values
 from workloads.api import WorkerContext, Workload
 from workloads.ncf import weights as neumf
@@ -33,7 +35,7 @@ class NCFTrainer(ModelTrainer):
         self.piece = None if self.on_gpu else CPU_PIECE * worker.cores_per_device
 
     def logits(self, weights: Values, rows: Values) -> jax.Array:
-        """fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
+        """Return fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
 
         The first layer's user and item halves are multiplied apart: one user's half then serves all its candidates.
         """
@@ -59,13 +61,13 @@ class NCFTrainer(ModelTrainer):
         logits = self.logits(weights, rows)
         return jnp.vdot(batch["weight"], jnp.logaddexp(0.0, logits) - batch["label"] * logits)
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        """For `mode=forward`, in the same pieces."""
+    def loss(self, model: Model, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces; for `mode=forward`."""
 
         def add(loss: jax.Array, piece: Values) -> tuple[jax.Array, None]:
-            return loss + self._entropy(weights, _rows(weights, piece), piece), None
+            return loss + self._entropy(model.weights, _rows(model.weights, piece), piece), None
 
-        return jax.lax.scan(add, jnp.float32(0), _cut(batch, self.piece))[0], statistics
+        return jax.lax.scan(add, jnp.float32(0), _cut(batch, self.piece))[0]
 
     def gradients_of(
         self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
@@ -91,8 +93,9 @@ class NCFTrainer(ModelTrainer):
         (loss, gradients), _ = jax.lax.scan(add, (jnp.float32(0), zeros), _cut(batch, self.piece))
         return loss, gradients, statistics
 
-    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
-        """Logits (U, C) of every user's candidates."""
+    def outputs(self, model: Model, batch: Mapping[str, jax.Array]) -> Values:
+        """Return `logits` (U, C) of every user's candidates."""
+        weights = model.weights
         users, candidates = batch["item"].shape
 
         def logits(piece: Values) -> jax.Array:
@@ -107,7 +110,7 @@ def _rows(weights: Values, batch: Values) -> Values:
     return {name: weights[name][batch[name[4:]]] for name in EMBEDDINGS}
 
 
-def _cut(batch: Values, size: int | None) -> Values:
+def _cut(batch: Mapping[str, jax.Array], size: int | None) -> Values:
     """Arrays (B, …) as equal pieces of at most `size`, (N, P, …), filled up with zeros; None: one piece."""
     total = len(next(iter(batch.values())))
     count = 1 if size is None else -(-total // size)

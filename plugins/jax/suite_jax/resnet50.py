@@ -5,6 +5,9 @@ Shapes: B images of a replica, H × W pixels, K classes. Parameters carry torchv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -15,33 +18,39 @@ from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 
 
+class ResNet(Layers):
+    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+
+    epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
+
+    def __init__(self, weights: Values, statistics: Values, dtype: Any, layers: network.Network) -> None:
+        super().__init__(weights, statistics, dtype)
+        self.layers = layers
+
+    def __call__(self, images: jax.Array, training: bool) -> jax.Array:
+        """Return the logits of the images; in training the running statistics move."""
+        self.training = training
+        x = (images.astype(jnp.float32) - jnp.array(network.MEAN, jnp.float32)).astype(self.dtype)
+        x = self.trunk(x, self.layers)
+        features = x.astype(jnp.float32).mean((1, 2)).astype(self.dtype)
+        logits = features @ self.parameter("fc.weight").T + self.parameter("fc.bias")
+        return logits.astype(jnp.float32)
+
+
 class ResNetTrainer(ImageTrainer):
     """ResNet on one device; several processes sum their gradients."""
 
     workload: ResNet50
-    inputs = ("image", "label")
 
     def __init__(self, workload: ResNet50, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
         self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
 
-    def logits(
-        self, weights: Values, statistics: Values, images: jax.Array, training: bool
-    ) -> tuple[jax.Array, Values]:
-        """fp32 logits (B, K) of uint8 images (B, H, W, 3), and the statistics after them."""
-        constants = (network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM)
-        layers = Layers(weights, statistics, self.dtype, training, *constants)
-        x = (images.astype(jnp.float32) - jnp.array(network.MEAN, jnp.float32)).astype(self.dtype)
-        x = layers.trunk(x, self.workload.network)
-        features = x.astype(jnp.float32).mean((1, 2)).astype(self.dtype)
-        logits = features @ layers.parameter("fc.weight").T + layers.parameter("fc.bias")
-        return logits.astype(jnp.float32), layers.statistics
+    def build_model(self, weights: Values, statistics: Values) -> ResNet:
+        """Return the network that the workload describes."""
+        return ResNet(weights, statistics, self.dtype, self.workload.network)
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        """Cross-entropy with smoothed labels (B,), summed over the images."""
-        logits, moved = self.logits(weights, statistics, batch["image"], training=True)
-        return cross_entropy(logits, batch["label"], self.workload.options.label_smoothing), moved
-
-    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
-        """Logits (B, K)."""
-        return {"logits": self.logits(weights, statistics, batch["image"], training=False)[0]}
+    def loss(self, model: ResNet, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the cross-entropy with smoothed labels, summed over the images."""
+        logits = model(batch["image"], training=True)
+        return cross_entropy(logits, batch["label"], self.workload.options.label_smoothing)

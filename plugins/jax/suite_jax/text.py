@@ -17,7 +17,7 @@ import numpy as np
 
 from suite_jax.model import ModelTrainer, words
 from suite_jax.optimizers import Values
-from workloads.api import Batch
+from workloads.api import Arrays, Batch
 from workloads.common import dropout
 from workloads.common.arrays import Int32s, Int64s
 from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
@@ -72,7 +72,7 @@ def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: floa
 
 
 class TextTrainer(ModelTrainer):
-    """A model that translates, on one device. Subclasses give a loss, `logits`, and a decoder's start and step."""
+    """A model that translates, on one device. Subclasses define `loss`, `logits`, and a decoder's start and step."""
 
     workload: TranslationWorkload
     inputs = ("source", "source_length", "target", "label", "dropout_key")
@@ -81,8 +81,8 @@ class TextTrainer(ModelTrainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
-        """(B, T, V)"""
+    def logits(self, model: Any, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
+        """Return logits (B, T, V)."""
 
     @abstractmethod
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
@@ -104,12 +104,13 @@ class TextTrainer(ModelTrainer):
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
-    def training_batch(self, batch: Batch) -> Batch:
-        return replace(batch, arrays={**batch.arrays, "dropout_key": words(batch.arrays["dropout_key"])})
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        arrays = super().host_arrays(batch, training)
+        return {**arrays, "dropout_key": words(arrays["dropout_key"])} if training else arrays
 
-    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
-        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        return {"loss": entropy(self.logits(weights, batch, None), batch["label"], 1.0, 0.0).sum(1)}
+    def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> Values:
+        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        return {"loss": entropy(self.logits(model, batch, None), batch["label"], 1.0, 0.0).sum(1)}
 
     # -- translation ----------------------------------------------------------------------------------------------
 
@@ -119,10 +120,10 @@ class TextTrainer(ModelTrainer):
         self.encode, self.grow = jax.jit(self.encoded), jax.jit(self.grown)
         self.advance = jax.jit(self._advance, donate_argnums=2)
 
-    def outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+    def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
-            return super().outputs(batch)
+            return super().run_outputs(batch)
         search = Search(self)
         if "valid" not in batch.arrays:
             search.rehearse(batch)

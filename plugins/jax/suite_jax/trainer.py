@@ -35,8 +35,8 @@ WORD = np.dtype(np.int32)
 
 
 class JaxTrainer(Trainer):
-    """One process, one device. Subclasses give `step`, `backward` and `loss`, each of which adds to `total` and gives it, and
-    `outputs`. The constructor joins the other processes; what takes memory waits for `setup`."""
+    """One process, one device. Subclasses define `step`, `backward` and `run_loss`, which add to `total` and return it, and
+    `run_outputs`. The constructor joins the other processes; what takes memory waits for `setup`."""
 
     total: jax.Array
     """What the last step gave: of each replica the sum of its losses, and what rounding left out of it, (2,), fp32."""
@@ -80,12 +80,12 @@ class JaxTrainer(Trainer):
         """The same sum; gradients are summed over replicas, without an update."""
         raise NotImplementedError
 
-    def loss(self, batch: Batch) -> jax.Array:
-        """The same sum without gradients."""
+    def run_loss(self, batch: Batch) -> jax.Array:
+        """Return the same sum without gradients."""
         raise NotImplementedError
 
-    def outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """The model's outputs for an evaluation batch. No collective calls."""
+    def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
+        """Return the model's outputs for an evaluation batch. No collective calls."""
         raise NotImplementedError
 
     def mapped(self, function: Callable[..., Any], takes: Any, gives: Any, donated: tuple[int, ...] = ()) -> Any:
@@ -115,7 +115,7 @@ class JaxTrainer(Trainer):
         return self._run(self.backward(batch) for (batch,) in steps)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        return self._run(self.loss(batch) for (batch,) in steps)
+        return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, totals: Iterator[jax.Array]) -> TrainStats:
         """Consume the steps; the only waits for the device are the look one interval late and the end."""
@@ -140,7 +140,7 @@ class JaxTrainer(Trainer):
         """Each batch with its outputs; while one is read, the next is computed."""
         running: deque[tuple[Batch, dict[str, jax.Array]]] = deque()
         for (batch,) in batches:
-            running.append((batch, self.outputs(batch)))
+            running.append((batch, self.run_outputs(batch)))
             if len(running) > 1:
                 yield _fetched(*running.popleft())
         if running:

@@ -5,12 +5,14 @@ Shapes: see network.py; L positions of a side, N = B · K rows of a beam search.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from suite_jax.model import Model
 from suite_jax.optimizers import Values
 from suite_jax.text import ROOM, Masks, TextTrainer, drawn, entropy, product
 from workloads.api import Array, WorkerContext
@@ -24,12 +26,15 @@ Parts = tuple[jax.Array, ...]
 """Of queries, keys and values: (B, H, L, e) each."""
 
 
-class Translator:
+class Translator(Model):
     """The network with its weights."""
 
-    def __init__(self, sizes: network.Network, dtype: Any, weights: Values, masks: Masks | None = None) -> None:
-        """`dtype`: of the factors of matrix products. `masks`: of dropout, None without."""
-        self.sizes, self.dtype, self.weights, self.masks = sizes, dtype, weights, masks
+    def __init__(self, weights: Values, sizes: network.Network, dtype: Any) -> None:
+        """`dtype`: of the factors of matrix products."""
+        super().__init__(weights, {})
+        self.sizes, self.dtype = sizes, dtype
+        self.masks: Masks | None = None
+        """Dropout masks of the batch that is computed, None without."""
 
     def layers(self, side: str) -> list[str]:
         """Names of the layers of the `encoder` or the `decoder`."""
@@ -138,13 +143,18 @@ class TransformerTrainer(TextTrainer):
         self.parameters = network.shapes(self.sizes)
         self.positions = network.positions(workload.longest, self.sizes.hidden)
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        logits = self.logits(weights, batch, self._masks(batch) if self.sizes.dropout else None)
-        least = self.workload.least_loss * (batch["label"] != PAD).sum()
-        return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least, statistics
+    def build_model(self, weights: Values, statistics: Values) -> Translator:
+        """Return the network that the workload describes."""
+        return Translator(weights, self.sizes, self.dtype)
 
-    def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
-        model = Translator(self.sizes, self.dtype, weights, masks)
+    def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens."""
+        logits = self.logits(model, batch, self._masks(batch) if self.sizes.dropout else None)
+        least = self.workload.least_loss * (batch["label"] != PAD).sum()
+        return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least
+
+    def logits(self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
+        model.masks = masks
         source, target = batch["source"], batch["target"]
         # One look-up for both sides: its gradient is one array as large as the table.
         both = jnp.split(model.embed(jnp.concatenate([source, target], 1)), [source.shape[1]], 1)
@@ -152,7 +162,7 @@ class TransformerTrainer(TextTrainer):
         seen = within(batch["source_length"], source.shape[1])
         return model.decode(saying, model.encode(said, seen), seen)
 
-    def _masks(self, batch: Values) -> Masks:
+    def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
         """Those of attention weights are drawn as S · H values of each query."""
         edge = {side: batch[side].shape[1] for side in ("source", "target")}
         widths: dict[str, dict[str, int]] = {side: {} for side in edge}
@@ -166,7 +176,7 @@ class TransformerTrainer(TextTrainer):
 
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> tuple[list[Parts], jax.Array]:
         """Keys and values of each layer, and what is added to scores, (B, 1, 1, S)."""
-        model, seen = Translator(self.sizes, self.dtype, weights), within(lengths, source.shape[1])
+        model, seen = self.build_model(weights, {}), within(lengths, source.shape[1])
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)
         return [model.remembered(layer, memory) for layer in model.layers("decoder")], seen
 
@@ -183,7 +193,7 @@ class TransformerTrainer(TextTrainer):
         self, weights: Values, memory: tuple[list[Parts], jax.Array], kept: list[jax.Array], tokens: jax.Array,
         position: jax.Array,
     ) -> tuple[jax.Array, None, list[jax.Array]]:  # fmt: skip
-        model, (remembered, seen), after = Translator(self.sizes, self.dtype, weights), memory, []
+        model, (remembered, seen), after = self.build_model(weights, {}), memory, []
         unsaid = not_seen(jnp.arange(kept[0].shape[3]) <= position)
         x = (model.embed(tokens) + jnp.asarray(self.positions)[position])[:, None]  # (N, 1, d)
         for layer, before, source in zip(model.layers("decoder"), kept, remembered, strict=True):

@@ -5,14 +5,15 @@ Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import jax
 
-from suite_jax.images import ImageTrainer, Layers, cross_entropy
-from suite_jax.layer_lists import Masks, logits
+from suite_jax.images import ImageTrainer, cross_entropy
+from suite_jax.layer_lists import LayerNetwork
 from suite_jax.optimizers import Values
-from workloads.api import Batch, WorkerContext
+from workloads.api import Arrays, Batch, WorkerContext
 from workloads.common.networks import layer_lists
 from workloads.zoo.workload import Zoo
 
@@ -28,25 +29,17 @@ class ZooTrainer(ImageTrainer):
         self.parameters, self.statistics = layer_lists.shapes(network), layer_lists.statistics(network)
         self.masks = tuple(layer.label for layer in network.dropouts)
         """Labels of dropout masks, which are arrays of a batch."""
-        self.inputs = ("image", "label", *self.masks)  # type: ignore[misc]
+        self.inputs = ("image", "label", *self.masks)
 
-    def training_batch(self, batch: Batch) -> Batch:
-        return replace(batch, arrays={**batch.arrays, **self.workload.dropout_masks(batch)})
+    def build_model(self, weights: Values, statistics: Values) -> LayerNetwork:
+        """Return the network that the workload describes."""
+        return LayerNetwork(weights, statistics, self.dtype, self.workload.network)
 
-    def logits(
-        self, weights: Values, statistics: Values, images: jax.Array, masks: Masks, training: bool
-    ) -> tuple[jax.Array, Values]:
-        """fp32 logits (B, K) of uint8 images (B, H, W, 3), and the statistics after them."""
-        network = self.workload.network
-        layers = Layers(weights, statistics, self.dtype, training, network.epsilon, network.momentum)
-        return logits(layers, network, images, masks), layers.statistics
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        masks = self.workload.dropout_masks(batch) if training else {}
+        return super().host_arrays(replace(batch, arrays={**batch.arrays, **masks}), training)
 
-    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        """Cross-entropy, summed over the images."""
-        masks = {label: batch[label] for label in self.masks}
-        found, moved = self.logits(weights, statistics, batch["image"], masks, training=True)
-        return cross_entropy(found, batch["label"]), moved
-
-    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
-        """Logits (B, K)."""
-        return {"logits": self.logits(weights, statistics, batch["image"], {}, training=False)[0]}
+    def loss(self, model: LayerNetwork, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the cross-entropy, summed over the images."""
+        logits = model(batch["image"], training=True, masks={label: batch[label] for label in self.masks})
+        return cross_entropy(logits, batch["label"])

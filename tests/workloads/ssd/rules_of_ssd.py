@@ -22,10 +22,13 @@ CLOSED = [
     (changed(V07, decay_boundaries=[42, 52.5]), ["decay_boundaries [42, 52.5], not [40, 50] · (1 + k/10)"]),
     (changed(V07, momentum=0.95), ["momentum 0.95, not 0.9"]),
     (changed(V07, max_samples=3), ["max_samples 3, not 1 or 50"]),
+    (changed(V07, negatives_per_positive=3), []),
+    (changed(V07, negatives_per_positive=4), ["negatives_per_positive 4, not 3"]),
     (settings("reference_1gpu"), ["warmup_steps 0, not 1 or more, whole"]),
     (settings("nvidia_v0.5_dgx1", "v0.5"), []),
     (settings("dgx1_article_1gpu", "v0.5"), []),
     (settings("nvidia_v0.5_dgx1", "v0.5", max_samples=7, weight_decay=1.6e-4, warmup_steps=0), []),
+    (settings("nvidia_v0.5_dgx1", "v0.5", negatives_per_positive=4), ["negatives_per_positive 4, not 3"]),
     (settings("nvidia_v0.5_dgx1", "v0.5", learning_rate=0.0955), ["learning_rate 0.0955, not 0.001 · k"]),
     (settings("nvidia_v0.5_dgx1", "v0.5", decay_boundaries=[176_000, 220_000]), []),
     (changed(V07, options={"evaluator": "faster-coco-eval", "backbone_allow_other": True}), []),
@@ -49,7 +52,9 @@ OPEN = [
 
 LEAST = 25
 LAXER = {
-    **dict.fromkeys(("momentum", "decay_factor"), "not logged under a key of closed_ssd.yaml"),
+    **dict.fromkeys(
+        ("momentum", "decay_factor", "negatives_per_positive"), "not logged under a key of closed_ssd.yaml"
+    ),
     "decay_boundaries": "closed_ssd.yaml has CHECK twice under one key: the first boundary is not looked at",
     **dict.fromkeys(("warmup_steps", "warmup_factor"), "the checker does not ask for a whole number"),
     "evaluation_interval_epochs": "the checker does not look at when evaluations come",
@@ -64,6 +69,7 @@ EDGES = {
     "warmup_steps": [0, 1, 299, 300.5],
     "warmup_factor": [-1, 0, 1, 7, 1.5],
     "max_samples": [0, 1, 2, 3, 49, 50, 51],
+    "negatives_per_positive": [1, 3, 4],
     "momentum": [0.0, 0.9, 0.95],
     "decay_factor": [0.1, 0.2],
     "decay_boundaries": [

@@ -1,7 +1,8 @@
 """SSD's loss and its gradient in plain float64 NumPy, one image after another: what trainers must compute.
 
 Per image: (Σ smooth-L1 of the positives' offsets + Σ cross-entropy of positives and mined negatives) / positives, and 0
-without positives; then the mean over the images. Mined: the 3 · positives background priors with the largest cross-entropy.
+without positives; then the mean over the images. Mined: the background priors with the largest cross-entropy, `negatives` for
+each positive, 3 by default.
 """
 
 import numpy as np
@@ -21,9 +22,9 @@ def smooth_l1(difference: np.ndarray) -> np.ndarray:
     return np.where(size < 1, 0.5 * size**2, size - 0.5)
 
 
-def mined(entropy: np.ndarray, positive: np.ndarray) -> np.ndarray:
+def mined(entropy: np.ndarray, positive: np.ndarray, negatives: int) -> np.ndarray:
     """Which of P background priors count, by cross-entropy (P,); of equals the first."""
-    wanted = min(NEGATIVES_PER_POSITIVE * int(positive.sum()), int((~positive).sum()))
+    wanted = min(negatives * int(positive.sum()), int((~positive).sum()))
     order = np.argsort(-np.where(positive, -np.inf, entropy), kind="stable")
     chosen = np.zeros(len(entropy), bool)
     chosen[order[:wanted]] = True
@@ -36,7 +37,11 @@ def loss(logits: np.ndarray, offsets: np.ndarray, labels: np.ndarray, targets: n
 
 
 def loss_and_gradients(
-    logits: np.ndarray, offsets: np.ndarray, labels: np.ndarray, targets: np.ndarray
+    logits: np.ndarray,
+    offsets: np.ndarray,
+    labels: np.ndarray,
+    targets: np.ndarray,
+    negatives: int = NEGATIVES_PER_POSITIVE,
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """The loss, and its derivatives by logits and by offsets."""
     logits, offsets, targets = (np.asarray(array, np.float64) for array in (logits, offsets, targets))
@@ -49,7 +54,7 @@ def loss_and_gradients(
         scores = log_softmax(logits[image])
         everywhere = np.arange(labels.shape[1])
         entropy = -scores[labels[image], everywhere]
-        counted = positive | mined(entropy, positive)
+        counted = positive | mined(entropy, positive, negatives)
         difference = np.where(positive, offsets[image] - targets[image], 0.0)
         total += (smooth_l1(difference).sum() + entropy[counted].sum()) / count
         one_hot = np.zeros_like(scores)

@@ -11,21 +11,33 @@ from tests.workloads.test_image_trainers import FRAMEWORKS, reference, trained
 TRUNK = ("conv1", "bn1", "layer")
 
 
-@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize(("equal", "negatives"), [(False, 3), (True, 3), (False, 1)])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_loss_of_synthetic_outputs_is_numpys(framework, equal):
+def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
     """With an image without positives, and with one that has too few negatives; of equal ones the lower priors count."""
-    made, found = synthetic_ssd.outputs(equal), probe(framework, f"probes.ssd_loss.of_{framework}", equal)
+    found = probe(framework, f"probes.ssd_loss.of_{framework}", equal, negatives)
+    made = synthetic_ssd.outputs(equal)
     positives = (made["labels"] > 0).sum(1)
     priors = made["labels"].shape[1]
     assert positives.min() == 0
     assert positives.max() * (1 + ssd_loss_numpy.NEGATIVES_PER_POSITIVE) > priors
     arrays = (made[name] for name in ("logits", "offsets", "labels", "wanted"))
-    loss, by_logits, by_offsets = ssd_loss_numpy.loss_and_gradients(*arrays)
+    loss, by_logits, by_offsets = ssd_loss_numpy.loss_and_gradients(*arrays, negatives)
     assert found["loss"] == pytest.approx(loss, rel=1e-6)
     assert relative(found["by_logits"], by_logits) <= 1e-6
     assert relative(found["by_offsets"], by_offsets) <= 1e-6
     assert not found["by_logits"][positives == 0].any()
+
+
+@pytest.mark.parametrize("negatives", [1, 3])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negatives):
+    """PyTorch's outputs in training mode are the other frameworks' (tests/workloads/test_image_trainers.py)."""
+    model = probe("pytorch", "probes.ssd_loss.of_trainer", "pytorch", negatives)
+    found = probe(framework, "probes.ssd_loss.of_trainer", framework, negatives)
+    arrays = (model[name] for name in ("logits", "offsets", "labels", "wanted"))
+    loss, *_ = ssd_loss_numpy.loss_and_gradients(*arrays, negatives)
+    assert found["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

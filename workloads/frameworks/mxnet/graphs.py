@@ -1,10 +1,11 @@
-"""Models as functions of `F`, which is `mxnet.sym` or `mxnet.nd`, and their compiled graphs."""
+"""Models on `mxnet.sym` or `mxnet.nd`, and the compiled graphs of functions of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import mxnet as mx
 
@@ -12,96 +13,78 @@ from workloads.api import Array
 from workloads.frameworks.mxnet.flat import Shapes
 
 Tensor = Any
-"""A symbol, or an array where operators are called one by one."""
+"""A symbol, or an array if operators are called one by one."""
 Inputs = Mapping[str, Tensor]
-Function = Callable[[ModuleType, Inputs], list[Tensor]]
 
 
 class Model:
-    """What a trainer needs of a network. The functions take a batch's arrays, the arguments and the constants by name."""
+    """A network. `bound` returns a copy that computes with arrays or symbols."""
 
     shapes: Shapes
     """Parameters, under their canonical names."""
     statistics: Shapes = {}
     """What the training pass moves beside parameters: running means and variances."""
-    inputs: tuple[str, ...]
-    """What a batch has for `outputs` and `loss`; the first axis counts samples."""
-    targets: tuple[str, ...] = ()
-    """What a training batch has beside them, for `loss`."""
-    results: tuple[str, ...]
-    """Names of what `outputs` returns."""
+    F: ModuleType
+    """`mxnet.sym` or `mxnet.nd`, once the model is bound."""
+    arrays: Inputs
+    """Parameters, statistics and constants by name, once the model is bound."""
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """What the functions take of the trained parameters, as they lie in a flat vector: one by one, unless a model takes
-        neighbours as one."""
+        """Return what the model takes of the trained parameters, as they lie in a flat vector.
+
+        Default: one by one. A model may take neighbors as one array.
+        """
         return shapes
 
     def constants(self) -> dict[str, Array]:
-        """Arrays that never change."""
+        """Return arrays that never change."""
         return {}
 
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Sum of the samples' losses, fp32 (1,)."""
-        raise NotImplementedError
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """`results`, fp32; the first axis of each counts samples."""
-        raise NotImplementedError
-
-    def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
-        """The loss, or the outputs."""
-        return [self.loss(F, inputs)] if training else self.outputs(F, inputs)
-
-    def graph(self, training: bool) -> mx.sym.Symbol:
-        """What is computed, as a symbol."""
-        names = [*self.arguments(self.shapes), *self.statistics, *self.constants(), *self.inputs, *self.targets]
-        inputs = {name: mx.sym.var(name) for name in names}
-        outputs = self.computed(mx.sym, inputs, training)
-        return outputs[0] if training and len(outputs) == 1 else mx.sym.Group(outputs)
+    def bound(self, F: ModuleType, arrays: Inputs) -> Self:
+        """Return this model with the operators and the arrays that it computes with."""
+        model = copy.copy(self)
+        model.F, model.arrays = F, arrays
+        return model
 
 
-class Part(Model):
-    """A part of a model that is computed alone, between steps on the host; in training as in evaluation."""
-
-    def __init__(self, whole: Model, inputs: tuple[str, ...], function: Function) -> None:
-        self.shapes, self.statistics, self.inputs = whole.shapes, whole.statistics, inputs
-        self.whole, self.function = whole, function
-
-    def arguments(self, shapes: Shapes) -> Shapes:
-        return self.whole.arguments(shapes)
-
-    def constants(self) -> dict[str, Array]:
-        return self.whole.constants()
-
-    def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
-        return self.function(F, inputs)
+Function = Callable[[Any, Inputs], Mapping[str, Tensor]]
+"""From a bound model and the arrays of a batch to results by name."""
 
 
 class Graphs:
-    """A model's two functions, compiled for each set of shapes with memory planned once, or operator by operator.
+    """A function of a model, compiled for each set of shapes with memory planned once, or called operator by operator.
 
-    A graph for several shapes in turn would plan its memory again at every change. Where there are many shapes, memory for
-    each would be too much: `fixed` False plans at every change.
+    A graph for several shapes in turn would plan its memory again at every change. If there are many shapes, memory for each
+    would be too much: `fixed` False plans at every change.
     """
 
-    def __init__(self, model: Model, compiled: bool, fixed: bool = True) -> None:
-        self.model, self.compiled, self.fixed = model, compiled, fixed
-        self.programs: dict[tuple[bool, tuple[Any, ...]], tuple[mx.nd.CachedOp, list[str]]] = {}
+    def __init__(self, model: Model, function: Function, compiled: bool, fixed: bool = True) -> None:
+        self.model, self.function, self.compiled, self.fixed = model, function, compiled, fixed
+        self.programs: dict[tuple[Any, ...], tuple[mx.nd.CachedOp, list[str], list[str]]] = {}
+        """Shapes to a graph, and the names of its inputs and of its outputs in order."""
 
-    def __call__(self, training: bool, arguments: Inputs, data: Inputs) -> list[mx.nd.NDArray]:
-        """The loss, or the outputs, of a batch's arrays `data`; `arguments` lie at the same place in every call."""
-        inputs = {**arguments, **data}
+    def __call__(self, arguments: Inputs, data: Inputs) -> dict[str, mx.nd.NDArray]:
+        """Return the results of a batch's arrays `data`; `arguments` lie at the same place in every call."""
         if not self.compiled:
-            return self.model.computed(mx.nd, inputs, training)
-        program, names = self._program(training, data)
+            return dict(self.function(self.model.bound(mx.nd, arguments), data))
+        program, names, results = self._program(data)
+        inputs = {**arguments, **data}
         outputs = program(*(inputs[name] for name in names))
-        return outputs if isinstance(outputs, list) else [outputs]
+        return dict(zip(results, outputs if isinstance(outputs, list) else [outputs], strict=True))
 
-    def _program(self, training: bool, data: Inputs) -> tuple[mx.nd.CachedOp, list[str]]:
-        """The graph for these shapes, and the names of its inputs in order."""
-        key = training, tuple(array.shape for array in data.values()) if self.fixed else ()
+    def symbols(self, names: Iterable[str]) -> Mapping[str, mx.sym.Symbol]:
+        """Return the results of a batch with arrays of these names, as symbols."""
+        model = self.model
+        arguments = [*model.arguments(model.shapes), *model.statistics, *model.constants()]
+        arrays, batch = ({name: mx.sym.var(name) for name in part} for part in (arguments, names))
+        return self.function(model.bound(mx.sym, arrays), batch)
+
+    def _program(self, data: Inputs) -> tuple[mx.nd.CachedOp, list[str], list[str]]:
+        """Return the graph for these shapes, and the names of its inputs and outputs."""
+        key = tuple(array.shape for array in data.values()) if self.fixed else ()
         if key not in self.programs:
-            graph = self.model.graph(training)
+            results = self.symbols(data)
+            graph = mx.sym.Group(list(results.values())) if len(results) > 1 else next(iter(results.values()))
             names = graph.list_inputs()
             of_batch = [number for number, name in enumerate(names) if name in data]
             flags = {
@@ -110,5 +93,5 @@ class Graphs:
                 "static_alloc": self.fixed,
                 "static_shape": self.fixed,
             }
-            self.programs[key] = mx.nd.CachedOp(graph, list(flags.items())), names
+            self.programs[key] = mx.nd.CachedOp(graph, list(flags.items())), names, list(results)
         return self.programs[key]

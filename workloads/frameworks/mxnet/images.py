@@ -43,8 +43,10 @@ class ImageReplica(Replica):
 
 
 class ImageTrainer(ModelTrainer):
-    """A convolutional network on every device of this process. Subclasses give `build_model`."""
+    """A convolutional network on every device of this process. Subclasses define `build_model`, `loss` and `outputs`."""
 
+    inputs: tuple[str, ...] = ("image", "label")
+    evaluation_inputs: tuple[str, ...] = ("image",)
     model: ImageModel
     replicas: Sequence[ImageReplica]
 
@@ -103,7 +105,7 @@ class ImageTrainer(ModelTrainer):
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the arrays that the training pass takes of the largest batch, by name."""
         specs = self.workload.shapes()[0]
-        return {name: specs[name].shape for name in (*self.model.inputs, *self.model.targets)}
+        return {name: specs[name].shape for name in self.inputs}
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
         """Divide the statistics that training moves by the quotient of these shapes, instead of that of the last ones."""
@@ -125,7 +127,8 @@ class ImageTrainer(ModelTrainer):
         if shapes in self.quotients:
             return self.quotients[shapes]
         others = {**dict(shapes), **{name: value.shape for name, value in self.model.constants().items()}}
-        graph = self.model.graph(training=True)
+        results = self.training_graphs.symbols(name for name, _ in shapes)
+        graph = mx.sym.Group(list(results.values()))
         inner, taken = graph.get_internals(), set(graph.list_inputs())
         known = {name: shape for name, shape in {**self.model.shapes, **others}.items() if name in taken}
         maps = dict(zip(inner.list_outputs(), inner.infer_shape(**known)[1], strict=True))

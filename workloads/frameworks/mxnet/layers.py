@@ -13,7 +13,7 @@ import numpy as np
 
 from workloads.api import Array
 from workloads.frameworks.mxnet.flat import Shapes
-from workloads.frameworks.mxnet.graphs import Inputs, Model, Tensor
+from workloads.frameworks.mxnet.graphs import Model, Tensor
 
 Layer = Any
 """A convolution of `workloads.common.networks`: of residual trunks, or of lists of layers."""
@@ -25,13 +25,12 @@ BLOCK = 16
 
 
 class ImageModel(Model):
-    """A convolutional network. Its input is `image`, uint8 (B, S, S, 3).
+    """A convolutional network of uint8 images (B, S, S, 3).
 
     Constants normalise images: `scale` (3, 3, 1, 1) and `shift` (3,). Weights of a convolution are `<name>.weight`, of a batch
     norm `<name>.weight` and so on.
     """
 
-    inputs: tuple[str, ...] = ("image",)
     scale: tuple[float, ...]
     shift: tuple[float, ...]
     """Pixels of 0 … 255 times the scale plus the shift are the network's input."""
@@ -47,37 +46,39 @@ class ImageModel(Model):
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
-    def normalised(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """The images in planes, (B, 3, S, S)."""
-        images = F.transpose(F.cast(inputs["image"], "float32"), (0, 3, 1, 2))
+    def normalised(self, images: Tensor) -> Tensor:
+        """Return the images in planes, (B, 3, S, S)."""
+        F = self.F
+        images = F.transpose(F.cast(images, "float32"), (0, 3, 1, 2))
         # Normalised by a convolution of one pixel: `broadcast_sub` takes 14 times as long.
-        images = F.Convolution(images, inputs["scale"], inputs["shift"], kernel=(1, 1), num_filter=3)
+        images = F.Convolution(images, self.arrays["scale"], self.arrays["shift"], kernel=(1, 1), num_filter=3)
         return F.cast(F.BlockGrad(images), self.dtype)
 
-    def trunk(self, F: ModuleType, inputs: Inputs, stem: Layer, blocks: Iterable[Block]) -> Tensor:
-        """Normalisation, the stem, a max pool and residual blocks: the last block's map."""
-        return self.stage_maps(F, inputs, stem, blocks)[-1]
+    def trunk(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> Tensor:
+        """Apply the stem, a max pool and residual blocks to normalised images: the last block's map."""
+        return self.stage_maps(x, stem, blocks)[-1]
 
-    def stage_maps(self, F: ModuleType, inputs: Inputs, stem: Layer, blocks: Iterable[Block]) -> list[Tensor]:
-        """The same, with the last map of every stage, the finest first."""
+    def stage_maps(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> list[Tensor]:
+        """Return the same, with the last map of every stage, the finest first."""
         maps: dict[str, Tensor] = {}
-        x = self.unit(F, inputs, self.normalised(F, inputs), stem, relu=True)
-        x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
+        x = self.unit(x, stem, relu=True)
+        x = self.F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
         for block in blocks:
-            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(F, inputs, x, block)
+            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block)
         return list(maps.values())
 
-    def residual(self, F: ModuleType, inputs: Inputs, x: Tensor, block: Block) -> Tensor:
+    def residual(self, x: Tensor, block: Block) -> Tensor:
         out = x
         for layer in block.convolutions[:-1]:
-            out = self.unit(F, inputs, out, layer, relu=True)
-        out = self.unit(F, inputs, out, block.convolutions[-1], relu=False)
-        shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
-        return rectified(F, out + shortcut)
+            out = self.unit(out, layer, relu=True)
+        out = self.unit(out, block.convolutions[-1], relu=False)
+        shortcut = x if block.shortcut is None else self.unit(x, block.shortcut, relu=False)
+        return rectified(self.F, out + shortcut)
 
-    def unit(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer, relu: bool) -> Tensor:
-        """Convolution, batch norm if the layer has one, and possibly ReLU."""
-        x = self.convolution(F, inputs, x, layer)
+    def unit(self, x: Tensor, layer: Layer, relu: bool) -> Tensor:
+        """Apply a convolution, batch norm if the layer has one, and possibly ReLU."""
+        F, inputs = self.F, self.arrays
+        x = self.convolution(x, layer)
         if layer.norm is None or self.frozen_norms:
             return rectified(F, x) if relu else x
         kinds = ("weight", "bias", "running_mean", "running_var")
@@ -91,11 +92,12 @@ class ImageModel(Model):
         x = F.BatchNorm(*arrays, **constants)
         return rectified(F, x) if relu else x
 
-    def convolution(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer) -> Tensor:
+    def convolution(self, x: Tensor, layer: Layer) -> Tensor:
         """Alone, with the layer's bias if it has no batch norm; with scale and shift of a frozen one.
 
         The scale is multiplied into the weights, which are many times smaller than the maps.
         """
+        F, inputs = self.F, self.arrays
         frozen = self.frozen_norms and layer.norm is not None
         kinds = ("weight", "bias") if layer.has_bias else ("weight",)
         arrays = [F.cast(inputs[f"{layer.name}.{kind}"], self.dtype) for kind in kinds]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import mxnet as mx
@@ -12,6 +12,7 @@ from workloads.api import (
     Arrays,
     Batch,
     GradientAllReduceInfo,
+    ModelHooks,
     ParameterRule,
     ParameterServerClient,
     TrainStats,
@@ -19,7 +20,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.frameworks.mxnet.flat import FlatLayout, total, views
-from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
+from workloads.frameworks.mxnet.graphs import Function, Graphs, Inputs, Model, Tensor
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 from workloads.frameworks.mxnet.server import ServerUpdate, Store, SyncStore, serve
 from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
@@ -49,8 +50,12 @@ class Replica:
         return self._arguments
 
 
-class ModelTrainer(MXNetTrainer):
-    """A model on every device of this process. Subclasses give `build_model`."""
+class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
+    """A model on every device of this process. Subclasses define `build_model`, `loss` and `outputs`.
+
+    Both functions call operators of `model.F`, which is `mxnet.sym` if graphs are compiled and `mxnet.nd` otherwise. The loss
+    has the shape (1,). The first axis of each output counts samples.
+    """
 
     workload: Any
 
@@ -68,18 +73,17 @@ class ModelTrainer(MXNetTrainer):
         """Allocate what a context holds."""
         return Replica(self.model, self.layout, self.adds_gradients, context)
 
-    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """What a batch has for the model, on the host."""
-        names = (*self.model.inputs, *self.model.targets) if training else self.model.inputs
-        return {name: batch.arrays[name] for name in names}
+    def training_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
+        """Compute what the graphs of training compute: the loss."""
+        return {"loss": self.loss(model, batch)}
+
+    def evaluation_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
+        """Compute what the graphs of evaluation compute: the outputs."""
+        return self.outputs(model, batch)
 
     def piece_size(self, samples: int, training: bool) -> int:
         """Samples that the model computes at once, of those of a batch."""
         return samples // self.update_settings.accumulation_steps if training else samples
-
-    def divisor(self, batch: Batch) -> float:
-        """What the sum of losses is divided by."""
-        return batch.global_weight_sum
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """How one of the model's `shapes` is updated."""
@@ -125,13 +129,17 @@ class ModelTrainer(MXNetTrainer):
         """The model, what each context holds, and the optimizer."""
         self.model = self.build_model(self.settings.precision == "fp16", self.contexts[0].device_type == "cpu")
         self.layout = FlatLayout.of(self.model.shapes, self.parameter_rule)
-        self.graphs = Graphs(self.model, self.compiles)
+        self.training_graphs, self.evaluation_graphs = map(self.graphs_of, (self.training_pass, self.evaluation_pass))
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
         self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients, self.worker.num_replicas)
         if not self.settings.asynchronous and self.worker.world_size > 1:
             self.store = SyncStore(self.worker.rank, self.worker.world_size)
             self.optimizer.sum.join(self.store.sums)
+
+    def graphs_of(self, function: Function, fixed: bool = True) -> Graphs:
+        """Return the graphs of a function of the model."""
+        return Graphs(self.model, function, self.compiles, fixed)
 
     def _warm_up(self) -> None:
         """What the run's mode does, once for every shape: of training, and of evaluation on each context."""
@@ -143,7 +151,7 @@ class ModelTrainer(MXNetTrainer):
             elif mode == "forward_backward":
                 self.gradients(batches)
             else:
-                self.loss(batches)
+                self.run_loss(batches)
         for specs in self.workload.evaluation_shapes():
             for _ in self.predict([[dummy(specs)] * len(self.replicas)]):
                 pass
@@ -179,12 +187,12 @@ class ModelTrainer(MXNetTrainer):
 
     def _backward(self, number: int, batch: Batch) -> mx.nd.NDArray:
         """Forward and backward of a batch's pieces on one context."""
-        replica, divisor, losses = self.replicas[number], self.divisor(batch), []
+        replica, divisor, losses = self.replicas[number], batch.global_weight_sum, []
         if self.adds_gradients:
             mx.nd.zeros_like(replica.gradient, out=replica.gradient)
         for data in self.pieces(replica, batch, training=True):
             with mx.autograd.record():
-                (loss,) = self.call(replica, data, training=True)
+                loss = self.call(replica, data, training=True)["loss"]
             loss.backward(self.optimizer.seed(number, divisor))
             losses.append(loss.detach())
         return mx.nd.add_n(*losses) / divisor
@@ -201,16 +209,17 @@ class ModelTrainer(MXNetTrainer):
         for first in range(0, samples, size):
             yield {name: array[first : min(first + size, samples)] for name, array in data.items()}
 
-    def call(self, replica: Replica, data: Inputs, training: bool) -> list[mx.nd.NDArray]:
-        """The loss (1,), or the model's outputs, of a piece."""
-        return self.graphs(training, replica.arguments(training), data)
+    def call(self, replica: Replica, data: Inputs, training: bool) -> dict[str, mx.nd.NDArray]:
+        """Return the loss (1,), or the outputs, of a piece."""
+        graphs = self.training_graphs if training else self.evaluation_graphs
+        return graphs(replica.arguments(training), data)
 
-    def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+    def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         sums = []
         for replica, batch in zip(self.replicas, batches, strict=True):
             with mx.autograd.train_mode():
-                losses = [self.call(replica, data, training=True)[0] for data in self.pieces(replica, batch, True)]
-            sums.append(mx.nd.add_n(*losses) / self.divisor(batch))
+                losses = [self.call(replica, data, training=True)["loss"] for data in self.pieces(replica, batch, True)]
+            sums.append(mx.nd.add_n(*losses) / batch.global_weight_sum)
         return sums
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
@@ -222,10 +231,10 @@ class ModelTrainer(MXNetTrainer):
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 
-    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+    def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         local = self.replicas[replica]
         pieces = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
-        return {name: list(parts) for name, parts in zip(self.model.results, zip(*pieces, strict=True), strict=True)}
+        return {name: [piece[name] for piece in pieces] for name in pieces[0]}
 
     def weights(self) -> dict[str, Array]:
         with memory_errors():

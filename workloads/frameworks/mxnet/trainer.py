@@ -34,7 +34,7 @@ def one_thread_here() -> None:
 
 
 class MXNetTrainer(Trainer):
-    """A process with its devices. Subclasses give `step`, `loss` and `outputs`."""
+    """A process with its devices. Subclasses define `step`, `run_loss` and `run_outputs`."""
 
     store: Meeting | None = None
     """Where there are several processes: the way to the others, once it is open."""
@@ -55,16 +55,16 @@ class MXNetTrainer(Trainer):
         """Enqueue one optimizer step; returns each replica's part of the loss (sum of terms / global_weight_sum), (1,)."""
         raise NotImplementedError
 
-    def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """The same parts of the loss without an update."""
+    def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """Return the same parts of the loss without an update."""
         raise NotImplementedError
 
-    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+    def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Enqueue one evaluation batch on a local replica; each output as parts to be joined along the first axis."""
         raise NotImplementedError
 
     def all_outputs(self, batches: list[Batch]) -> list[dict[str, list[mx.nd.NDArray]]]:
-        return [self.outputs(batch, replica) for replica, batch in enumerate(batches)]
+        return [self.run_outputs(batch, replica) for replica, batch in enumerate(batches)]
 
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
         """The array on a device, without waiting: it must not change any more.
@@ -80,7 +80,7 @@ class MXNetTrainer(Trainer):
         return self.run(self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step))
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        return self.run(self.loss(batches) for batches in steps)
+        return self.run(self.run_loss(batches) for batches in steps)
 
     def run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
         """Enqueue the steps; the loss is read QUEUED_STEPS later, when others keep the devices busy."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from workloads.api import Batch, TrainStats, WorkerContext, Workload
 from workloads.frameworks.pytorch.model import ModelTrainer
@@ -19,6 +19,8 @@ from workloads.frameworks.pytorch.norms import BatchNorm
 class ImageTrainer(ModelTrainer):
     """A model of images with batch norm; running statistics carry canonical names."""
 
+    inputs: tuple[str, ...] = ("image", "label")
+    evaluation_inputs: tuple[str, ...] = ("image",)
     memory_format = torch.channels_last
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
@@ -34,9 +36,9 @@ class ImageTrainer(ModelTrainer):
         """Running means and variances by name; a model starts with 0 and 1."""
         return {name: value for name, value in self.model.named_buffers() if "running" in name}
 
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """A classifier's `logits` (B, K)."""
-        return {"logits": self.model(self.to_device(batch.arrays["image"])).float()}
+    def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return a classifier's `logits` (B, K)."""
+        return {"logits": model(batch["image"]).float()}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""

@@ -1,6 +1,6 @@
 """What PyTorch trainers share: setup without a trace, a step in pieces, modes, evaluation, state.
 
-A trainer of any model gives three methods: the model, the loss of a batch, the outputs for a batch.
+A trainer of any model defines three methods: `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -20,6 +20,7 @@ from workloads.api import (
     Arrays,
     Batch,
     GradientAllReduceInfo,
+    ModelHooks,
     ParameterServerClient,
     TrainStats,
     WorkerContext,
@@ -36,8 +37,8 @@ BUCKET_BYTES = 25 << 20
 """Of DistributedDataParallel's buckets but the first (its default, `bucket_cap_mb`)."""
 
 
-class ModelTrainer(PyTorchTrainer):
-    """One device; DistributedDataParallel where there are several. Subclasses give the three methods that come first.
+class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
+    """One device; DistributedDataParallel where there are several. Subclasses define `build`, `loss` and `outputs`.
 
     The optimizer is the workload's (`Workload.optimizer`, `Workload.parameter_rule`). Raises ValueError where a batch cannot be
     divided into its `accumulation_steps`.
@@ -59,17 +60,9 @@ class ModelTrainer(PyTorchTrainer):
         """The model; its parameters carry canonical names. It is moved to the device."""
         raise NotImplementedError
 
-    def loss(self, batch: Batch) -> Tensor:
-        """This replica's part of the loss (sum of terms / global_weight_sum), a scalar, with its graph.
-
-        Calls `self.called`, the model as training has it (compiled, distributed). `batch` is one piece of a step's batch; its
-        `weight` is that of the whole.
-        """
-        raise NotImplementedError
-
-    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """What `predict` yields for a batch. Calls `self.model`; under autocast already."""
-        raise NotImplementedError
+    def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
+        """Return `host_arrays` on the device."""
+        return {name: self.to_device(array) for name, array in self.host_arrays(batch, training).items()}
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
@@ -84,8 +77,8 @@ class ModelTrainer(PyTorchTrainer):
         with_gradients = self.settings.mode in ("train", "forward_backward")
         together = with_gradients and self.worker.world_size > 1 and not self.settings.asynchronous
         self.distributed = self.distribute() if together else None
-        called = self.distributed or self.model
-        self.called = torch.compile(called) if self.settings.options.get("compile") == "on" else called
+        model = self.distributed or self.model
+        self.training_model: nn.Module = torch.compile(model) if self.settings.options.get("compile") == "on" else model
         if warmup:
             self._warm_up()
         self._load(weights)
@@ -138,7 +131,7 @@ class ModelTrainer(PyTorchTrainer):
             elif mode == "forward_backward":
                 self.gradients_alone(batch)
             else:
-                self.loss_alone(batch)
+                self.run_loss(batch)
         for specs in self.workload.evaluation_shapes() if mode in ("train", "inference") else ():
             for _ in self.predict([[self.dummy_batch(specs)]]):
                 pass
@@ -165,7 +158,7 @@ class ModelTrainer(PyTorchTrainer):
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         self.model.train()
-        return self._run(self.loss_alone(batch) for (batch,) in steps)
+        return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         self.model.train()
@@ -204,9 +197,9 @@ class ModelTrainer(PyTorchTrainer):
         return loss
 
     @torch.no_grad()
-    def loss_alone(self, batch: Batch) -> Tensor:
-        """Loss of a batch without gradients."""
-        losses = [self.loss(piece) for piece in self.pieces(batch)]
+    def run_loss(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch without gradients."""
+        losses = [self._loss(piece) for piece in self.pieces(batch)]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def backward(self, batch: Batch) -> Tensor:
@@ -223,8 +216,12 @@ class ModelTrainer(PyTorchTrainer):
         losses.append(self._backward(last))
         return losses[0] if not held else torch.stack(losses).sum()
 
+    def _loss(self, piece: Batch) -> Tensor:
+        """Return this replica's part of the loss, with its graph."""
+        return self.loss(self.training_model, self.device_arrays(piece, training=True)) / piece.global_weight_sum
+
     def _backward(self, piece: Batch) -> Tensor:
-        loss = self.loss(piece)
+        loss = self._loss(piece)
         # DistributedDataParallel averages gradients where a sum is wanted.
         self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.worker.world_size).backward()
         return loss.detach()
@@ -269,10 +266,14 @@ class ModelTrainer(PyTorchTrainer):
         try:
             with torch.inference_mode(), self.autocast():
                 for (batch,) in batches:
-                    outputs = self.outputs(batch)
+                    outputs = self.run_outputs(batch)
                     yield batch, dict(zip(outputs, download(*outputs.values()), strict=True))
         finally:
             self.model.train()
+
+    def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Return the outputs for an evaluation batch; under autocast already."""
+        return self.outputs(self.model, self.device_arrays(batch, training=False))
 
     def tensors(self) -> dict[str, Tensor]:
         """What of the model belongs to a state: the parameters."""

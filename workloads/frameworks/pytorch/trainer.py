@@ -23,7 +23,7 @@ CHECK_STEPS = 50
 
 
 class PyTorchTrainer(Trainer):
-    """One process, one device. Subclasses give `step` and `loss`; models usually derive from ModelTrainer, which has both."""
+    """One process, one device. Subclasses define `step` and `run_loss`; `ModelTrainer` has both."""
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
@@ -55,8 +55,8 @@ class PyTorchTrainer(Trainer):
         """One optimizer step; returns this replica's part of the loss (sum of terms / global_weight_sum), a scalar."""
         raise NotImplementedError
 
-    def loss(self, batch: Batch) -> Tensor:
-        """The same part of the loss without an update."""
+    def run_loss(self, batch: Batch) -> Tensor:
+        """Return the same part of the loss without an update."""
         raise NotImplementedError
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
@@ -95,7 +95,7 @@ class PyTorchTrainer(Trainer):
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         with torch.no_grad():
-            return self._run(self.loss(batch) for (batch,) in steps)
+            return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, losses: Iterator[Tensor]) -> TrainStats:
         """Consume the steps; the only waits for the device are the check one interval late and the end."""

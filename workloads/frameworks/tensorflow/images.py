@@ -8,8 +8,8 @@ moves the running variance by the unbiased one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -130,12 +130,12 @@ class ImageModel(Model):
 class ImageTrainer(ModelTrainer):
     """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
 
-    evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
+    inputs: tuple[str, ...] = ("image", "label")
+    evaluation_inputs: tuple[str, ...] = ("image",)
 
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """A classifier's logits (B, K)."""
-        (images,) = inputs
-        return {"logits": self.model(images, training=False)}
+    def outputs(self, model: Any, batch: Mapping[str, tf.Tensor]) -> Tensors:
+        """Return a classifier's `logits` (B, K)."""
+        return {"logits": model(batch["image"], training=False)}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""

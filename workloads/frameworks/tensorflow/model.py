@@ -1,4 +1,4 @@
-"""The generic TensorFlow trainer: a subclass gives a model, its loss and its outputs.
+"""The generic TensorFlow trainer: a subclass defines `build_model`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 
 Nothing depends on what the model is about: batches have any arrays and any number of shapes, each of which is traced once; or
 all of them together, where the model says that it takes any and XLA is off. One process computes a step in one function;
@@ -14,7 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, GradientAllReduceInfo, ParameterServerClient, WorkerContext, Workload
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    GradientAllReduceInfo,
+    ModelHooks,
+    ParameterServerClient,
+    WorkerContext,
+    Workload,
+)
 from workloads.frameworks.tensorflow import server
 from workloads.frameworks.tensorflow.optimizers import LossScale, build_optimizer, clipped
 from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
@@ -27,20 +36,15 @@ Part = tuple[tf.Tensor, Tensors]
 """A loss and gradients by name."""
 
 
-class ModelTrainer(TensorFlowTrainer):
+class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     """A model on one device; several processes sum their gradients.
 
-    Subclasses give `inputs`, `evaluation_inputs`, `build_model`, `loss_of` and `outputs_of`. Where the gradients can be had
-    more cheaply than by differentiating `loss_of`, also `gradients_of`; where the host computes a part in the middle of a step
-    (`tf.numpy_function`), `tensors`, to see the batch.
+    Subclasses define `inputs`, `evaluation_inputs`, `build_model`, `loss` and `outputs`, both of which are traced. A subclass
+    that can compute gradients more cheaply than by differentiating `loss` also overrides `gradients_of`.
     """
 
-    inputs: ClassVar[tuple[str, ...]]
-    """The arrays of a training batch that `loss_of` takes."""
-    evaluation_inputs: ClassVar[tuple[str, ...]]
-    """The arrays of an evaluation batch that `outputs_of` takes."""
     takes_any_shape: ClassVar[bool] = False
-    """Whether `loss_of` and `outputs_of` take arrays of sizes that are not known when they are traced."""
+    """Whether `loss` and `outputs` take arrays of sizes that are not known when they are traced."""
     auto_compiles: ClassVar[bool] = True
     """Whether compile=auto is XLA on a GPU: not where it would compile dozens of shapes."""
 
@@ -65,30 +69,20 @@ class ModelTrainer(TensorFlowTrainer):
     def build_model(self) -> Model:
         raise NotImplementedError
 
-    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """The loss in training, summed over the samples by their weights; an fp32 scalar."""
-        raise NotImplementedError
-
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """What `Workload.measure` takes, in evaluation mode."""
-        raise NotImplementedError
-
-    def gradients_of(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Part:
-        """`loss_of` times `scale`, and the gradients of this times the loss scale, dense, of every trained parameter."""
+    def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
+        """Return `loss` times `scale`, and the dense gradients of this product times the loss scale, by trained parameter."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(list(self.optimizer.parameters.values()))
-            loss = self.loss_of(*inputs) * scale
+            loss = self.loss(self.model, batch) * scale
             scaled = self.loss_scale.scaled(loss)
         by_name = tape.gradient(scaled, self.optimizer.parameters)
         return loss, {name: self._dense(name, gradient) for name, gradient in by_name.items()}
 
-    def training_batch(self, batch: Batch) -> Batch:
-        """A batch with what else `loss_of` takes, such as dropout masks."""
-        return batch
-
-    def tensors(self, batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
-        """Arrays of the batch that is computed next, on the device."""
-        return [tf.constant(batch.arrays[name]) for name in names]
+    def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
+        """Return the arrays of the batch that is computed next, on the device, in the order of their names."""
+        names = self.inputs if training else self.evaluation_inputs
+        arrays = self.host_arrays(batch, training)
+        return [tf.constant(arrays[name]) for name in names]
 
     def _dense(self, name: str, gradient: Any) -> tf.Tensor:
         """A gradient as a tensor: rows of an embedding are added up; zeros where the trace does not use the parameter."""
@@ -137,7 +131,7 @@ class ModelTrainer(TensorFlowTrainer):
         whole: Any = self._function if alone else functools.partial(tf.function, autograph=False)
         self._gradients, self._update = part(self._backward), part(self._apply)
         self._step, self._summed_gradients = whole(self._train), whole(self._reduced)
-        self._loss, self._outputs = self._function(self._forward), self._function(self.outputs_of)
+        self._loss, self._outputs = self._function(self._forward), self._function(self._evaluated)
 
     def _function(self, python: Callable[..., Any]) -> Any:
         return tf.function(python, autograph=False, jit_compile=self.compiled, reduce_retracing=self.any_shape)
@@ -147,26 +141,25 @@ class ModelTrainer(TensorFlowTrainer):
         passes: dict[str, Callable[[Batch], object]] = {
             "train": functools.partial(self.step, learning_rate=0.0),
             "forward_backward": self.backward,
-            "forward": self.loss,
+            "forward": self.run_loss,
         }
         if self.settings.mode in passes:
             for specs in self.workload.shapes():
                 passes[self.settings.mode](self.dummy_batch(specs))
         for specs in self.workload.evaluation_shapes():
-            self.outputs(self.dummy_batch(specs))
+            self.run_outputs(self.dummy_batch(specs))
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Forward, backward, sum over replicas, update; or forward, backward, and the gradients to the server."""
-        batch = self.training_batch(batch)
         if self.settings.asynchronous:
             self._push_gradients(batch)
             return
         scalars = np.array([1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32)
-        tensors = [tf.constant(scalars), *self.tensors(batch, self.inputs)]
+        tensors = [tf.constant(scalars), *self.tensors(batch, training=True)]
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
-        shapes = () if self.any_shape else tuple(batch.arrays[name].shape for name in self.inputs)
+        shapes = () if self.any_shape else tuple(tuple(array.shape) for array in tensors[1:])
         if shapes not in self._traced:
             first, *others = tensors
             if self.any_shape:
@@ -177,7 +170,7 @@ class ModelTrainer(TensorFlowTrainer):
     def _push_gradients(self, batch: Batch) -> None:
         """One asynchronous update; while setup warms up there is no server yet, and nothing is updated."""
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
-        gradients = self._gradients(scale, *self.tensors(batch, self.inputs))
+        gradients = self._gradients(scale, *self.tensors(batch, training=True))
         if self.exchange is not None:
             self.channel.hold(clipped(gradients, self.updates.clip_norm))
             self.exchange.push()
@@ -208,14 +201,14 @@ class ModelTrainer(TensorFlowTrainer):
         self.loss_scale.advance(taken)
 
     def _over_pieces(self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]) -> Part:
-        """The sum of `compute(*piece)` over the batch's pieces, one after the other: only one piece's activations live."""
+        """Return the sum of `compute` over the batch's pieces, one after the other: only one piece's activations live."""
         count = self.updates.accumulation_steps
         if count == 1:
-            return compute(*inputs)
-        pieces = [_pieces(array, count) for array in inputs]
+            return compute(dict(zip(self.inputs, inputs, strict=True)))
+        pieces = {name: _pieces(array, count) for name, array in zip(self.inputs, inputs, strict=True)}
 
         def add(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
-            part, more = compute(*(array[number] for array in pieces))
+            part, more = compute({name: array[number] for name, array in pieces.items()})
             return number + 1, loss + part, {name: sums[name] + more[name] for name in sums}
 
         state = (tf.constant(0), tf.constant(0.0), zeros)
@@ -230,20 +223,23 @@ class ModelTrainer(TensorFlowTrainer):
         """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
         # That the function returns them keeps TensorFlow from leaving them out.
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
-        return self._summed_gradients(scale, *self.tensors(self.training_batch(batch), self.inputs))
+        return self._summed_gradients(scale, *self.tensors(batch, training=True))
 
-    def loss(self, batch: Batch) -> None:
-        """Loss of a batch without gradients; running statistics move, as in a step."""
-        tensors = self.tensors(self.training_batch(batch), self.inputs)
+    def run_loss(self, batch: Batch) -> None:
+        """Compute the loss of a batch without gradients; running statistics move, as in a step."""
+        tensors = self.tensors(batch, training=True)
         self._loss(tf.constant(np.float32(1 / batch.global_weight_sum)), *tensors)
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
         """Adds this replica's part of the loss to `total`."""
-        loss, _ = self._over_pieces(lambda *piece: (self.loss_of(*piece) * scale, {}), {}, inputs)
+        loss, _ = self._over_pieces(lambda piece: (self.loss(self.model, piece) * scale, {}), {}, inputs)
         self.total.assign_add(tf.cast(loss, tf.float64))
 
-    def outputs(self, batch: Batch) -> Tensors:
-        return self._outputs(*self.tensors(batch, self.evaluation_inputs))
+    def run_outputs(self, batch: Batch) -> Tensors:
+        return self._outputs(*self.tensors(batch, training=False))
+
+    def _evaluated(self, *inputs: tf.Tensor) -> Tensors:
+        return dict(self.outputs(self.model, dict(zip(self.evaluation_inputs, inputs, strict=True))))
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Of the parameters that are trained, in fp32, joined and cut into chunks."""

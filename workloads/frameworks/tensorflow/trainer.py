@@ -28,8 +28,8 @@ CHUNK_ELEMENTS = 1 << 22
 
 
 class TensorFlowTrainer(Trainer):
-    """One process, one device. Subclasses give `step`, `backward` and `loss`, which add their part of the loss to `total`,
-    and `outputs`. The constructor joins the other processes; what takes memory on the device waits for `build`.
+    """One process, one device. Subclasses define `step`, `backward` and `run_loss`, which add their part of the loss to
+    `total`, and `run_outputs`. The constructor joins the other processes; what takes memory on the device waits for `build`.
     """
 
     total: tf.Variable
@@ -84,12 +84,12 @@ class TensorFlowTrainer(Trainer):
         """Adds the same part of the loss; its gradients, summed over replicas, without an update."""
         raise NotImplementedError
 
-    def loss(self, batch: Batch) -> None:
-        """Adds the same part of the loss without gradients."""
+    def run_loss(self, batch: Batch) -> None:
+        """Add the same part of the loss without gradients."""
         raise NotImplementedError
 
-    def outputs(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """The model's outputs for an evaluation batch. No collective calls."""
+    def run_outputs(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Return the model's outputs for an evaluation batch. No collective calls."""
         raise NotImplementedError
 
     def sum_over_replicas(self, tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
@@ -129,7 +129,7 @@ class TensorFlowTrainer(Trainer):
         return self._run(lambda batch, _: self.backward(batch), steps)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        return self._run(lambda batch, _: self.loss(batch), steps)
+        return self._run(lambda batch, _: self.run_loss(batch), steps)
 
     def _run(self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]) -> TrainStats:
         """Call `compute(batch, its number)`; the only waits for the device are the look one interval late and the end."""
@@ -152,7 +152,7 @@ class TensorFlowTrainer(Trainer):
         """Each batch with its outputs; while one is read, the next is computed."""
         running: tuple[Batch, dict[str, tf.Tensor]] | None = None
         for (batch,) in batches:
-            following = (batch, self.outputs(batch))
+            following = (batch, self.run_outputs(batch))
             if running is not None:
                 yield _fetch(running)
             running = following

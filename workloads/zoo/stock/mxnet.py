@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 
 import mxnet as mx
 from mxnet.gluon.model_zoo import vision
@@ -23,18 +22,18 @@ class StockNetwork(LayerNetwork):
         super().__init__(network, False, on_cpu)
         if not compiled:
             raise ValueError("workload.implementation=stock: MXNet's networks are graphs; type workload.compile=auto")
-        self.targets = ("label",)
         self.net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
         parameters = list(self.net.collect_params().values())
         self.own: dict[str, mx.gluon.Parameter] = dict(zip(_canonical(network), parameters, strict=True))
 
-    def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:
-        """fp32 (B, K)."""
+    def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
+        """Return fp32 logits (B, K)."""
+        F, inputs = self.F, self.arrays
         for name, parameter in self.own.items():
             # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges weights of convolutions in
             # place, and these are parts of a flat vector.
             parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
-        return self.net(self.normalised(F, inputs))
+        return self.net(self.normalised(images))
 
     def norm_output(self, name: str) -> str:
         """Gluon's name of a batch norm's output."""

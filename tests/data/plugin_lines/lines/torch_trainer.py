@@ -11,12 +11,12 @@ class LinesTrainer(PyTorchTrainer):
         self.open_device()
         self.load_state_dict(dict(weights))
 
-    def loss(self, batch):
+    def run_loss(self, batch):
         error = self.line[0] * self.to_device(batch.arrays["x"]) + self.line[1] - self.to_device(batch.arrays["y"])
         return error.square().sum() / batch.global_weight_sum
 
     def step(self, batch, learning_rate):
-        loss = self.loss(batch)
+        loss = self.run_loss(batch)
         (gradient,) = torch.autograd.grad(loss, self.line)
         dist.all_reduce(gradient)
         self.line.data -= learning_rate * gradient
