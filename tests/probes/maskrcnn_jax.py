@@ -5,12 +5,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from suite_jax import regions
-from suite_jax.maskrcnn import Detector
 
 from testing import synthetic_maskrcnn as synthetic
 from tests.probes.maskrcnn_trainers import trainer_of
 from tests.workloads.maskrcnn import regions_plain as plain
+from workloads.frameworks.jax import regions
+from workloads.maskrcnn.jax import Detector
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.detections import detect
 

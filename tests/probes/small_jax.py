@@ -2,11 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-from suite_jax.model import ModelTrainer
 
 from tests.probes.gradients import of_jax as gradients  # noqa: F401 - of its adapter
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
+from workloads.frameworks.jax.model import ModelTrainer
 
 PASSES = ("step", "backward", "loss", "outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""

@@ -45,7 +45,8 @@ def of_tensorflow(equal):
 def of_jax(equal):
     """The same, compiled."""
     import jax
-    from suite_jax.ssd import detection_loss
+
+    from workloads.ssd.jax import detection_loss
 
     outputs = synthetic_ssd.outputs(equal)
     offsets, logits, *others = (outputs[name] for name in ("offsets", "logits", "wanted", "labels"))

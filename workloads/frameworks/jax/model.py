@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from suite_jax.optimizers import Optimizer, Values
-from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
 from workloads.api import Array, Arrays, Batch, GradientAllReduceInfo, ParameterRule, WorkerContext, Workload
+from workloads.frameworks.jax.optimizers import Optimizer, Values
+from workloads.frameworks.jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]

@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax import regions
-from suite_jax.images import ImageTrainer, Layers, smooth_l1
-from suite_jax.model import words
-from suite_jax.optimizers import Values
 from workloads.api import Array, Arrays, Batch, ParameterRule, WorkerContext
+from workloads.frameworks.jax import regions
+from workloads.frameworks.jax.images import ImageTrainer, Layers, smooth_l1
+from workloads.frameworks.jax.model import words
+from workloads.frameworks.jax.optimizers import Values
 from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.regions import host, rois
 from workloads.maskrcnn.workload import MaskRCNN

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import jax
 
-from suite_jax.images import ImageTrainer, Layers, cross_entropy
-from suite_jax.layer_lists import Masks, logits
-from suite_jax.optimizers import Values
 from workloads.api import Batch, WorkerContext
 from workloads.common.networks import layer_lists
+from workloads.frameworks.jax.images import ImageTrainer, Layers, cross_entropy
+from workloads.frameworks.jax.layer_lists import Masks, logits
+from workloads.frameworks.jax.optimizers import Values
 from workloads.zoo.workload import Zoo
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import jax
 import jax.numpy as jnp
 
-from suite_jax.images import Layers, pool
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Layer
+from workloads.frameworks.jax.images import Layers, pool
 
 Masks = Mapping[str, jax.Array]
 """Of dropout, by label: (B, h, w, C) or (B, C)."""

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.optimizers import Values
 from workloads.common.arrays import Float32s
+from workloads.frameworks.jax.optimizers import Values
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
 
