@@ -1,4 +1,4 @@
-"""Reads the locks in `environments/` of the suite and of each plugin: the packages of an environment, with exact versions.
+"""Reads the locks in `environments/`: the packages of each environment, with exact versions.
 
 A lock is a pip requirements file that pins every package, including transitive dependencies. It is installed with `--no-deps`,
 so that no package is installed that the lock does not name. Comments at its head contain the facts that pip has no syntax for:

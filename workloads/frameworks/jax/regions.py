@@ -1,151 +1,19 @@
-"""What Mask R-CNN decides between its halves and pools from maps, in JAX: all on the device, in arrays of fixed size.
+"""ROIAlign in JAX: pooling of regions by bilinear samples over the levels of a pyramid.
 
-Proposals, samples and detections are the host's (workloads/maskrcnn/regions) up to rounding. In place of selections there are
-fixed numbers of slots and whether each is used. B images of a replica, A anchors, K proposals, R regions, D detections, C
-classes without background, G slots for objects.
+As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a bin, regions at least one
+cell wide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from workloads.common.arrays import Float32s
-from workloads.frameworks.jax.optimizers import Values
-from workloads.maskrcnn import boxes
-from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
-
 SAMPLES = 2
-"""In each direction of a bin, of two cells each."""
-NONE = -jnp.inf
-"""Score of what does not count."""
-
-
-class Proposals(NamedTuple):
-    """K slots of each image; in evaluation best first."""
-
-    box: jax.Array
-    """(B, K, 4)"""
-    anchor: jax.Array
-    """(B, K) flat number of the anchor that each was decoded from."""
-    there: jax.Array
-    """(B, K) whether it is one."""
-
-
-def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
-    """(N, n) which boxes (N, n, 4), best first, are kept: those that no better kept one overlaps by more.
-
-    Those that are not `there` (N, n) come last; so many rounds as the longest of the N lists needs.
-    """
-    places = jnp.arange(box.shape[1])
-
-    def suppress(place: jax.Array, keep: jax.Array) -> jax.Array:
-        one = jax.lax.dynamic_slice_in_dim(box, place, 1, 1)
-        overlapped = (boxes.iou(one, box)[:, 0] > most_iou) & (places > place)
-        return keep & ~(overlapped & jax.lax.dynamic_slice_in_dim(keep, place, 1, 1))
-
-    whole: jax.Array = jax.lax.fori_loop(0, there.sum(1).max(), suppress, there)
-    return whole
-
-
-def propose(
-    objectness: jax.Array,
-    deltas: jax.Array,
-    anchors: Sequence[Float32s],
-    sizes: jax.Array,
-    rules: RegionRules,
-    training: bool,
-) -> Proposals:
-    """The proposals of each image; arguments as workloads/maskrcnn/regions/proposals.py has them. K is the sum over levels of
-    what is decoded, in evaluation at most `rules.of_image`."""
-    before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
-    scores, boxes_of, places, first = [], [], [], 0
-    for of_level in anchors:
-        ranked = jnp.nan_to_num(objectness[:, first : first + len(of_level)], nan=NONE, posinf=NONE, neginf=NONE)
-        score, best = jax.lax.top_k(ranked, min(before, len(of_level)))
-        decoded = boxes.decode(_rows(deltas, first + best), jnp.asarray(of_level)[best], boxes.RPN_WEIGHTS)
-        box = _inside(decoded, sizes[:, None])
-        keep = kept(box, score > NONE, PROPOSAL_NMS_IOU)
-        scores.append(jnp.where(keep & (keep.cumsum(1) <= after), score, NONE))
-        boxes_of.append(box)
-        places.append(first + best)
-        first += len(of_level)
-    score, box, anchor = (jnp.concatenate(parts, 1) for parts in (scores, boxes_of, places))
-    if not training:
-        score, chosen = jax.lax.top_k(score, min(rules.of_image, score.shape[1]))
-        return Proposals(_rows(box, chosen), jnp.take_along_axis(anchor, chosen, 1), score > NONE)
-    flat = score.ravel()  # of all images together
-    _, chosen = jax.lax.top_k(flat, min(rules.of_batch, flat.size))
-    is_best = jnp.zeros(flat.shape, bool).at[chosen].set(True).reshape(score.shape)
-    return Proposals(box, anchor, is_best & (score > NONE))
-
-
-def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
-    """The fields of `rois.Regions` by name. `batch`: `box` (B, G, 4) and `label` (B, G) of objects, hashes of all anchors and
-    objects, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), their lower halves first."""
-    box, label = batch["box"], batch["label"]
-    candidates = jnp.concatenate([proposed.box, box], 1)
-    there = jnp.concatenate([proposed.there, label > 0], 1)
-    overlap = jnp.where(label[:, None] > 0, boxes.iou(candidates, box), 0)
-    matched, positive = overlap.argmax(2), there & (overlap.max(2) >= MATCH_IOU)
-    hashes = jnp.concatenate([_rows(batch["anchor_hash"], proposed.anchor), batch["object_hash"]], 1)
-    places = jnp.broadcast_to(jnp.arange(there.shape[1]), there.shape)
-    kind = jnp.where(positive, 0, jnp.where(there, 1, 2))
-    *_, order = jax.lax.sort((kind, hashes[..., 1], hashes[..., 0], places), dimension=1, num_keys=3)
-    # Positives that are learned come first, then background.
-    slot, count = jnp.arange(rules.regions), positive.sum(1, keepdims=True)
-    learned = jnp.minimum(count, rules.positives)
-    rank = jnp.where(slot < learned, slot, slot - learned + count)
-    weight = (rank < there.sum(1, keepdims=True)).astype(jnp.float32)
-    chosen = jnp.take_along_axis(order, jnp.minimum(rank, there.shape[1] - 1), 1)
-    is_object, owner = slot < learned, jnp.take_along_axis(matched, chosen, 1)
-    regions = _rows(candidates, chosen) * weight[..., None]
-    delta = boxes.encode(_rows(box, owner), regions, boxes.ROI_WEIGHTS)
-    return {
-        "box": regions,
-        "level": rules.level(regions),
-        "label": jnp.where(is_object, jnp.take_along_axis(label, owner, 1), 0),
-        "weight": weight,
-        "delta": jnp.where(is_object[..., None], delta, 0),
-        "object": jnp.where(is_object, owner, 0)[:, : rules.positives],
-    }
-
-
-def detect(
-    proposed: Proposals, probabilities: jax.Array, deltas: jax.Array, sizes: jax.Array, rules: RegionRules
-) -> Values:
-    """The fields of `detections.Detections`: `box` (B, D, 4), `score`, `label`, `level` (B, D), from `probabilities`
-    (B, R, C + 1) and `deltas` (B, R, C + 1, 4). Images and classes are suppressed side by side, each over all regions."""
-    images, regions, classes = len(sizes), deltas.shape[1], deltas.shape[2] - 1
-    moved = boxes.decode(deltas[:, :, 1:].swapaxes(1, 2), proposed.box[:, None], boxes.ROI_WEIGHTS)
-    score = probabilities[:, :, 1:].swapaxes(1, 2)
-    score = jnp.where((score > SCORE_MINIMUM) & proposed.there[:, None], score, NONE)
-    order = jnp.argsort(score, 2, stable=True, descending=True)
-    score = jnp.take_along_axis(score, order, 2).reshape(-1, regions)
-    box = jnp.take_along_axis(_inside(moved, sizes[:, None, None]), order[..., None], 2).reshape(-1, regions, 4)
-    score = jnp.where(kept(box, score > NONE, DETECTION_NMS_IOU), score, NONE).reshape(images, -1)
-    score, chosen = jax.lax.top_k(score, min(rules.detections, classes * regions))
-    found = score > NONE
-    best = jnp.where(found[..., None], _rows(box.reshape(images, -1, 4), chosen), 0)
-    label = jnp.where(found, chosen // regions + 1, 0)
-    return {"box": best, "score": jnp.where(found, score, 0), "label": label, "level": rules.level(best)}
-
-
-def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
-    """(B, n, m) at `places` (B, n) of (B, N, m)."""
-    return jnp.take_along_axis(array, places[..., None], 1)
-
-
-def _inside(box: jax.Array, sizes: jax.Array) -> jax.Array:
-    """Boxes (…, 4) clipped to images of `sizes` (…, 2), height and width."""
-    return jnp.clip(box, 0, jnp.tile(sizes[..., ::-1] - 1, 2).astype(box.dtype))
-
-
-# -- ROIAlign: no half-pixel shift, two samples in each direction of a bin, regions at least one cell wide ------------------
+"""Samples in each direction of a bin. Each sample reads two cells in each direction."""
 
 
 def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int) -> jax.Array:
