@@ -29,8 +29,6 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_runs.py",
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
-OF_PLUGINS = re.compile(r"[\[-]jax[\]-]")
-"""Cases of frameworks that packages bring: `make test` makes no environment for them."""
 SLOW_PATHS = (
     "benchmarks/test_*.py",
     "docs/test_commands.py",
@@ -124,7 +122,7 @@ def pytest_collection_modifyitems(items):
         for item in group:
             inherited = [name for name in ("framework", "slow", "full") if item.get_closest_marker(name)]
             assert own or not inherited, f"{item.nodeid}: write the marks {inherited} into its file"
-            for marker in [*markers, *([pytest.mark.full] if OF_PLUGINS.search(item.nodeid) else [])]:
+            for marker in markers:
                 item.add_marker(marker)
 
 

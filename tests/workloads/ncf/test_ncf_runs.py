@@ -27,7 +27,7 @@ from tests.helpers import (
     where_grpc_is_open,
 )
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 DEMO = ("workload=ncf", "profile=demo")
 TWO_CORES = len(os.sched_getaffinity(0)) >= 2
 SWEEPS = {"pytorch": ("1,2" if TWO_CORES else "1",), "tensorflow,mxnet": ("2" if TWO_CORES else "1", "stop=epochs:1")}
