@@ -1,1 +1,1 @@
-"""JAX for the suite: how its processes are started, what its trainers share, and the trainers."""
+"""JAX: the mesh of devices, the generic trainer, optimizers and layers that several workloads use. For JAX trainer files."""

@@ -17,8 +17,18 @@ SAMPLES = 2
 
 
 def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int) -> jax.Array:
-    """(B·R, side, side, channels), fp32, of regions (B, R, 4) in pixels, each from the map (B, h, w, channels) that `level`
-    (B, R) names; computed in fp32: a place on a map needs more digits than bf16 has."""
+    """Pool regions of maps, in fp32, because a position on a map needs more digits than bf16 has.
+
+    Args:
+        maps: Maps (B, h, w, channels) of the pyramid's levels.
+        strides: Pixels per cell of each level.
+        box: Regions (B, R, 4) in pixels.
+        level: Index of the map of each region, (B, R).
+        side: Bins of a region in each direction.
+
+    Returns:
+        Pooled regions (B·R, side, side, channels) in fp32.
+    """
     images, channels = len(box), maps[0].shape[-1]
     rows, columns = (np.array([one.shape[axis] for one in maps], np.int32) for axis in (1, 2))
     cells = jnp.concatenate([one.reshape(images, -1, channels).astype(jnp.float32) for one in maps], 1)
@@ -37,8 +47,16 @@ def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, leve
 
 
 def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tuple[jax.Array, jax.Array]:
-    """The cells that bins of regions from `low` to `high` (B, R) take of lines of `count` (B, R) cells, and how much of each:
-    (4, B, R, side) both. A sample beyond a line's ends by more than a cell counts nothing; others take the nearest place."""
+    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B, R, side).
+
+    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map are moved to its edge.
+
+    Args:
+        low: First coordinate of the regions, (B, R).
+        high: Last coordinate of the regions, (B, R).
+        count: Cells of the map of each region along this axis, (B, R).
+        side: Bins of a region.
+    """
     size = jnp.maximum(high - low, 1) / side
     steps = (jnp.arange(side * SAMPLES) + 0.5) / SAMPLES
     at, last = low[..., None] + steps * size[..., None], (count - 1)[..., None]
@@ -53,9 +71,9 @@ def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tu
 
 
 def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
-    """(n, channels): the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k.
+    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n, channels).
 
-    Its own gradient adds all rows into one array; JAX's would make k arrays of zeros.
+    The gradient is defined below and adds all rows into one array. JAX's own gradient would allocate k arrays of zeros.
     """
     return sum((of_one[:, None] * cells[one] for one, of_one in zip(place, weight, strict=True)), jnp.float32(0))
 

@@ -21,24 +21,30 @@ from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
 
 NONE = -jnp.inf
-"""Score of what does not count."""
+"""Score of a slot that is not used."""
 
 
 class Proposals(NamedTuple):
-    """K slots of each image; in evaluation best first."""
+    """K slots per image. In evaluation, the slots are sorted by score, best first."""
 
     box: jax.Array
     """(B, K, 4)"""
     anchor: jax.Array
-    """(B, K) flat number of the anchor that each was decoded from."""
+    """(B, K) flat number of the anchor from which the box was decoded."""
     there: jax.Array
-    """(B, K) whether it is one."""
+    """(B, K) whether the slot contains a proposal."""
 
 
 def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
-    """(N, n) which boxes (N, n, 4), best first, are kept: those that no better kept one overlaps by more.
+    """Return which boxes non-maximum suppression keeps, (N, n).
 
-    Those that are not `there` (N, n) come last; so many rounds as the longest of the N lists needs.
+    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The number of rounds is the length of the
+    longest of the N lists.
+
+    Args:
+        box: Boxes (N, n, 4), best first. Slots that are not used come last.
+        there: Slots that are used, (N, n).
+        most_iou: Largest overlap of two boxes that are both kept.
     """
     places = jnp.arange(box.shape[1])
 
@@ -59,8 +65,11 @@ def propose(
     rules: RegionRules,
     training: bool,
 ) -> Proposals:
-    """The proposals of each image; arguments as workloads/maskrcnn/regions/proposals.py has them. K is the sum over levels of
-    what is decoded, in evaluation at most `rules.of_image`."""
+    """Return the proposals of each image.
+
+    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed over levels, and at most
+    `rules.of_image` in evaluation.
+    """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     scores, boxes_of, places, first = [], [], [], 0
     for of_level in anchors:
@@ -84,8 +93,14 @@ def propose(
 
 
 def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
-    """The fields of `rois.Regions` by name. `batch`: `box` (B, G, 4) and `label` (B, G) of objects, hashes of all anchors and
-    objects, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), their lower halves first."""
+    """Return the fields of `rois.Regions`, by name.
+
+    Args:
+        proposed: Proposals of the batch.
+        batch: `box` (B, G, 4) and `label` (B, G) of objects, and the hashes of all anchors and objects as two 32-bit words,
+            `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), lower word first.
+        rules: Numbers of regions and thresholds.
+    """
     box, label = batch["box"], batch["label"]
     candidates = jnp.concatenate([proposed.box, box], 1)
     there = jnp.concatenate([proposed.there, label > 0], 1)
@@ -117,8 +132,17 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
 def detect(
     proposed: Proposals, probabilities: jax.Array, deltas: jax.Array, sizes: jax.Array, rules: RegionRules
 ) -> Values:
-    """The fields of `detections.Detections`: `box` (B, D, 4), `score`, `label`, `level` (B, D), from `probabilities`
-    (B, R, C + 1) and `deltas` (B, R, C + 1, 4). Images and classes are suppressed side by side, each over all regions."""
+    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
+
+    All images and classes are suppressed in parallel, each over all regions.
+
+    Args:
+        proposed: Proposals of the batch. Each is a region.
+        probabilities: Class probabilities (B, R, C + 1).
+        deltas: Box deltas (B, R, C + 1, 4).
+        sizes: Height and width of each image, (B, 2).
+        rules: Numbers of detections and thresholds.
+    """
     images, regions, classes = len(sizes), deltas.shape[1], deltas.shape[2] - 1
     moved = boxes.decode(deltas[:, :, 1:].swapaxes(1, 2), proposed.box[:, None], boxes.ROI_WEIGHTS)
     score = probabilities[:, :, 1:].swapaxes(1, 2)
@@ -135,10 +159,10 @@ def detect(
 
 
 def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
-    """(B, n, m) at `places` (B, n) of (B, N, m)."""
+    """Return the rows (B, n, m) of an array (B, N, m) at `places` (B, n)."""
     return jnp.take_along_axis(array, places[..., None], 1)
 
 
 def _inside(box: jax.Array, sizes: jax.Array) -> jax.Array:
-    """Boxes (…, 4) clipped to images of `sizes` (…, 2), height and width."""
+    """Clip boxes (…, 4) to images of `sizes` (…, 2), height and width."""
     return jnp.clip(box, 0, jnp.tile(sizes[..., ::-1] - 1, 2).astype(box.dtype))
