@@ -11,8 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do "$$p" -c '' 2>/dev/null && { e
 RUN := .venv/bin/python
 INSTALL := $(RUN) -m suite.environments.installer
 HYPOTHESIS_PROFILE := fixed
-ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu
-OF_PLUGINS := jax
+ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu jax
 
 .PHONY: help
 help: ## print this list
@@ -50,7 +49,7 @@ test: ## before you push, and what .ci/run calls: make all environments, lint, a
 .PHONY: test-full
 test-full: ## before a release: the same, train every demo to its target, search new examples
 	@$(MAKE) --no-print-directory .venv/.ready-test build/trackers/mlflow/.ready build/trackers/wandb/.ready
-	@$(MAKE) --no-print-directory --jobs=2 checked environments $(OF_PLUGINS:%=env-%) HYPOTHESIS_PROFILE=search
+	@$(MAKE) --no-print-directory --jobs=2 checked environments HYPOTHESIS_PROFILE=search
 	$(OTHER_TESTS) -m "framework or slow or full" --hypothesis-profile=search
 
 .PHONY: checked plain-tests
@@ -84,12 +83,12 @@ lint: .venv/.ready-test ## ruff, mypy, import-linter, hadolint
 environments: $(ENVIRONMENTS:%=env-%) .venv/.ready-test build/trackers/tensorboard/.ready ## make or update every environment that the tests use
 
 # `suite env create` does nothing, in under a second, for an environment that matches its lock and setup.cfg.
-.PHONY: $(ENVIRONMENTS:%=env-%) $(OF_PLUGINS:%=env-%)
-$(ENVIRONMENTS:%=env-%) $(OF_PLUGINS:%=env-%): env-%: .venv/.ready
+.PHONY: $(ENVIRONMENTS:%=env-%)
+$(ENVIRONMENTS:%=env-%): env-%: .venv/.ready
 	@$(RUN) -m suite.cli env create $*
 
 # The stamp is written last, so an interrupted installation is taken up again; a changed lock or setup.cfg updates it.
-.venv/.ready: environments/controller.txt setup.cfg pyproject.toml $(wildcard plugins/*/pyproject.toml)
+.venv/.ready: environments/controller.txt setup.cfg pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python found: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; assert (3, 10) <= v < (3, 14)' 2>/dev/null \
 	  || { echo "Python 3.10 to 3.13 is needed, $(PYTHON) is $$("$(PYTHON)" -V 2>&1): make PYTHON=FILE …" >&2; exit 1; }
@@ -98,7 +97,7 @@ $(ENVIRONMENTS:%=env-%) $(OF_PLUGINS:%=env-%): env-%: .venv/.ready
 	@echo "controller: installing"
 	@$(RUN) -m pip install -qq --disable-pip-version-check --no-input --no-deps "$$(grep '^uv==' environments/controller.txt)"
 	@$(INSTALL) --requirement environments/controller.txt
-	@$(INSTALL) --no-build-isolation --editable . $(patsubst %/pyproject.toml,--editable %,$(wildcard plugins/*/pyproject.toml))
+	@$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 .venv/.ready-test: environments/test.txt .venv/.ready

@@ -29,8 +29,14 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_runs.py",
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
-OF_PLUGINS = re.compile(r"[\[-]jax[\]-]")
-"""Cases of frameworks that packages bring: `make test` makes no environment for them."""
+SHORT_IN_JAX = (
+    "golden/test_*.py",
+    "workloads/allreduce/test_*.py",
+    "workloads/frameworks/test_updates.py",
+    "workloads/ncf/test_*.py",
+)
+"""Files whose cases in JAX take seconds. In other files JAX compiles whole networks, for up to minutes: `full`."""
+JAX_CASE = re.compile(r"[\[-]jax[\]-]")
 SLOW_PATHS = (
     "benchmarks/test_*.py",
     "docs/test_commands.py",
@@ -124,8 +130,11 @@ def pytest_collection_modifyitems(items):
         for item in group:
             inherited = [name for name in ("framework", "slow", "full") if item.get_closest_marker(name)]
             assert own or not inherited, f"{item.nodeid}: write the marks {inherited} into its file"
-            for marker in [*markers, *([pytest.mark.full] if OF_PLUGINS.search(item.nodeid) else [])]:
+            for marker in markers:
                 item.add_marker(marker)
+            in_jax = item.get_closest_marker("framework") and JAX_CASE.search(item.nodeid)
+            if in_jax and not matches(below, SHORT_IN_JAX):
+                item.add_marker(pytest.mark.full)
 
 
 def pytest_collection_finish():

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, output
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
-PACKAGES = ("torch", "torchvision", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "jax")
+PACKAGES = ("torch", "torchvision", "tensorflow", "mxnet", "jax", "jaxlib")
 ROOMS = ("api", "common", "entry_points", "files", "frameworks", "held_folder", "process_identity")
 """What lies below workloads/ and is none."""
 

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite env`."""
     subcommands = parser.add_subparsers(dest="subcommand", metavar="create|list|check|remove", required=True)
     create = subcommands.add_parser("create", help="create an environment from its lock file, or update it")
-    add(create, "names NAME", "environments to create: torch tensorflow-cpu mxnet-cpu", nargs="+")
+    add(create, "names NAME", "environments to create: torch tensorflow-cpu mxnet-cpu jax", nargs="+")
     add(create, "--recreate", "delete the environment first")
     add(create, "--python FILE", "Python interpreter to use (default: a version that the lock supports)")
     subcommands.add_parser(

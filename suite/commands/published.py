@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(listed, "--submitter NAME", "NVIDIA, Google, …; several separated by commas")
     add(listed, "--workload W", "resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several separated by commas")
-    add(listed, "--framework F", "pytorch, tensorflow, mxnet, or part of a framework's name")
+    add(listed, "--framework F", "pytorch, tensorflow, mxnet, jax, or part of a framework's name")
     add(listed, "--chips N", "8, a list 1,4,8, or a range 1-16 (0: CPUs only)")
     add(listed, "--system TEXT", "part of a system's name or description")
     add(listed, "--division D", "closed or open")

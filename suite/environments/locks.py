@@ -1,4 +1,4 @@
-"""Reads the locks in `environments/` of the suite and of each plugin: the packages of an environment, with exact versions.
+"""Reads the locks in `environments/`: the packages of each environment, with exact versions.
 
 A lock is a pip requirements file that pins every package, including transitive dependencies. It is installed with `--no-deps`,
 so that no package is installed that the lock does not name. Comments at its head contain the facts that pip has no syntax for:
@@ -79,16 +79,8 @@ def folder(project: Path = PROJECT) -> Path:
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
     """Return the lock of every framework environment that can be created, by name, sorted."""
-    of_plugins = project.glob("plugins/*/environments/*.txt") if own_package.is_checkout(project) else ()
-    paths = [*folder(project).glob("*.txt"), *of_plugins]
-    locks = (read(path) for path in sorted(paths, key=lambda path: path.stem))
+    locks = (read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem))
     return {lock.name: lock for lock in locks if lock.framework}
-
-
-def packages(lock: Lock, project: Path = PROJECT) -> list[Path]:
-    """Return the folders of a checkout to install editable: the suite, and the plugin that contains the lock, if any."""
-    plugin = lock.path.parent.parent
-    return [project, *([plugin] if plugin.parent == project / "plugins" else [])]
 
 
 def read(path: Path) -> Lock:
@@ -161,7 +153,7 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
 
 
 def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
-    """Return a hash of all inputs of an installed environment: the lock, the packages' metadata, the path of the checkout.
+    """Return a hash of all inputs of an installed environment: the lock, the metadata of the suite, the path of the checkout.
 
     A checkout is installed editable. An environment therefore runs the code of the checkout that created it.
 
@@ -173,7 +165,6 @@ def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
     Returns:
         SHA-256 in hexadecimal digits.
     """
-    plugins = [files.read_bytes(folder / "pyproject.toml") for folder in packages(lock, project)[1:]]
     checkout = (creator or str(project)).encode()
-    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), checkout, *plugins)
+    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), checkout)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

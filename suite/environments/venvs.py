@@ -176,8 +176,7 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: Print
     # Two concurrent builds of the same checkout would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if own_package.is_checkout(project):
-            for package in locks.packages(lock, project):
-                install("--no-build-isolation", "--editable", str(package))
+            install("--no-build-isolation", "--editable", str(project))
         else:
             own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}

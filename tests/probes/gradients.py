@@ -21,7 +21,7 @@ def of_tensorflow(trainer, batch):
 
 def of_jax(trainer, batch):
     """As TensorFlow's."""
-    from suite_jax.trainer import here
+    from workloads.frameworks.jax.trainer import here
 
     factor = batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
     trainer.backward(batch)

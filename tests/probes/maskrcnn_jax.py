@@ -5,12 +5,13 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from suite_jax import regions
 
 from testing import synthetic_maskrcnn as synthetic
 from tests.probes.maskrcnn_trainers import trainer_of
 from tests.workloads.maskrcnn import regions_plain as plain
+from workloads.frameworks.jax.regions import pool
 from workloads.maskrcnn.regions import host
+from workloads.maskrcnn.regions import jax as regions
 from workloads.maskrcnn.regions.detections import detect
 
 
@@ -85,8 +86,8 @@ def pooled(side):
     """`values` and `gradients` of regions of three maps, laid out as PyTorch's."""
     maps, box, level, wanted = synthetic.maps_and_regions(side)
     given = [jnp.asarray(one.transpose(0, 2, 3, 1)) for one in maps]
-    pool = functools.partial(regions.pool, strides=synthetic.STRIDES, box=jnp.asarray(box), level=level, side=side)
-    values, back = jax.vjp(pool, given)
+    pool_maps = functools.partial(pool, strides=synthetic.STRIDES, box=jnp.asarray(box), level=level, side=side)
+    values, back = jax.vjp(pool_maps, given)
     (gradients,) = back(jnp.asarray(wanted.transpose(0, 2, 3, 1)))
     flat = np.concatenate([np.array(one).transpose(0, 3, 1, 2).ravel() for one in gradients])
     return {"values": np.array(values).transpose(0, 3, 1, 2), "gradients": flat}

@@ -1,18 +1,28 @@
 """Run inside JAX's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
-from suite_jax.model import ModelTrainer
 
 from tests.probes.gradients import of_jax as gradients  # noqa: F401 - of its adapter
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
+from workloads.frameworks.jax.model import ModelTrainer
 
 PASSES = ("step", "backward", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 
 
-class LinearTrainer(ModelTrainer):
+class SmallTrainer(ModelTrainer):
+    """Compiles its steps, although the synthetic workloads have `compile="off"`: JAX refuses that value."""
+
+    def __init__(self, workload, place):
+        workload.options = dataclasses.replace(workload.options, compile="auto")
+        super().__init__(workload, place)
+
+
+class LinearTrainer(SmallTrainer):
     """The sum over parameters of <w, x>."""
 
     inputs = tuple(synthetic_updates.SHAPES)
@@ -22,7 +32,7 @@ class LinearTrainer(ModelTrainer):
         return sum((model.weights[name] * array).sum() for name, array in batch.items())
 
 
-class TokensTrainer(ModelTrainer):
+class TokensTrainer(SmallTrainer):
     """Words (B, L) to logits (B, L, WORDS)."""
 
     inputs = ("source", "target", "weight")

@@ -52,7 +52,8 @@ def of_tensorflow(equal, negatives):
 def of_jax(equal, negatives):
     """The same, compiled."""
     import jax
-    from suite_jax.ssd import detection_loss
+
+    from workloads.ssd.jax import detection_loss
 
     options = SSDOptions(negatives_per_positive=negatives)
     outputs = synthetic_ssd.outputs(equal)

@@ -74,7 +74,7 @@ def test_a_hundred_runs(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.framework
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax", "mxnet"])
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
     words = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "oversubscribe=true")
     words = (*words, *where_grpc_is_open())

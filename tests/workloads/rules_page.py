@@ -50,7 +50,7 @@ SETS = (
     "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer for other frameworks."
 )
 IMAGES = (ResNet50, SSD, MaskRCNN)
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 ROUNDS = ("v0.5", "v0.7")
 
 

@@ -18,4 +18,5 @@ TRAINERS: Mapping[str, TrainerInfo] = {
     ),
     "tensorflow": TrainerInfo("workloads.gnmt.tensorflow:GNMTTrainer", precisions=("fp32", "tf32")),
     "mxnet": TrainerInfo("workloads.gnmt.mxnet:GNMTTrainer"),
+    "jax": TrainerInfo("workloads.gnmt.jax:GNMTTrainer", precisions=("fp32", "bf16", "tf32")),
 }

@@ -16,4 +16,5 @@ TRAINERS: Mapping[str, TrainerInfo] = {
     ),
     "tensorflow": TrainerInfo("workloads.ncf.tensorflow:NCFTrainer", precisions=("fp32", "bf16")),
     "mxnet": TrainerInfo("workloads.ncf.mxnet:NCFTrainer"),
+    "jax": TrainerInfo("workloads.ncf.jax:NCFTrainer", precisions=("fp32", "bf16", "tf32")),
 }

@@ -16,4 +16,5 @@ TRAINERS: Mapping[str, TrainerInfo] = {
         "workloads.resnet50.tensorflow:ResNetTrainer", precisions=("fp32", "tf32", "bf16", "fp16")
     ),
     "mxnet": TrainerInfo("workloads.resnet50.mxnet:ResNetTrainer", precisions=("fp32", "fp16")),
+    "jax": TrainerInfo("workloads.resnet50.jax:ResNetTrainer", precisions=("fp32", "bf16", "tf32")),
 }

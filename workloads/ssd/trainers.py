@@ -12,4 +12,5 @@ TRAINERS: Mapping[str, TrainerInfo] = {
     ),
     "tensorflow": TrainerInfo("workloads.ssd.tensorflow:SSDTrainer", precisions=("fp32", "tf32", "bf16", "fp16")),
     "mxnet": TrainerInfo("workloads.ssd.mxnet:SSDTrainer", precisions=("fp32", "fp16")),
+    "jax": TrainerInfo("workloads.ssd.jax:SSDTrainer", precisions=("fp32", "bf16", "tf32")),
 }

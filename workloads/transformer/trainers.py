@@ -18,4 +18,5 @@ TRAINERS: Mapping[str, TrainerInfo] = {
     ),
     "tensorflow": TrainerInfo("workloads.transformer.tensorflow:TransformerTrainer", precisions=("fp32", "tf32")),
     "mxnet": TrainerInfo("workloads.transformer.mxnet:TransformerTrainer"),
+    "jax": TrainerInfo("workloads.transformer.jax:TransformerTrainer", precisions=("fp32", "bf16", "tf32")),
 }

@@ -14,4 +14,5 @@ TRAINERS: Mapping[str, TrainerInfo] = {
         "workloads.zoo.tensorflow:ZooTrainer", precisions=("fp32", "tf32", "bf16", "fp16"), async_updates=True
     ),
     "mxnet": TrainerInfo("workloads.zoo.mxnet:ZooTrainer", precisions=("fp32", "fp16"), async_updates=True),
+    "jax": TrainerInfo("workloads.zoo.jax:ZooTrainer", precisions=("fp32", "bf16", "tf32")),
 }

@@ -42,7 +42,7 @@ def test_which_locks_were_tried_stands_in_them():
 def test_extras_in_setup_cfg_agree_with_the_locks():
     config = configparser.ConfigParser()
     config.read(PROJECT / "setup.cfg")
-    for extra, name in (("torch", "torch"), ("tensorflow", "tensorflow-cpu"), ("mxnet", "mxnet-cpu")):
+    for extra, name in (("torch", "torch"), ("tensorflow", "tensorflow-cpu"), ("mxnet", "mxnet-cpu"), ("jax", "jax")):
         pins = locks.framework_locks()[name].pins((3, 11))
         for line in config["options.extras_require"][extra].split():
             package, sign, version = line.partition("==")

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from suite.launch.known import known
 
 from suite.common import registry
+from suite.launch.registered_frameworks import known
 from tests.helpers import PROJECT, TOY, only
 from workloads import entry_points
 from workloads.api import TrainerInfo, Workload, find_trainer, frameworks_of, get_trainer

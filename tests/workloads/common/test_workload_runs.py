@@ -7,7 +7,7 @@ import pytest
 from suite.common import registry
 from tests.helpers import events, only, run_suite, status, suite
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 NARROW = ("workload.hidden=32", "workload.feed_forward=32", "workload.layers=1", "workload.heads=4")
 SYNTHETIC = {
     "gnmt": ("batch=global:4", "workload.hidden=16", "workload.layers=2", "workload.max_sequence_length=20"),

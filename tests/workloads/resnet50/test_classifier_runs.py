@@ -13,7 +13,7 @@ from workloads.resnet50 import demo as imagenet_demo
 from workloads.zoo.datasets import cifar_demo
 
 FULL = pytest.mark.full
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 WORKLOADS = {"resnet50": "imagenet-demo", "zoo": "cifar-demo"}
 MODULES = {"imagenet-demo": imagenet_demo, "cifar-demo": cifar_demo}
 STEPS, TRAIN, VAL = 10, 320, 100

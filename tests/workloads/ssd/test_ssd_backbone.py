@@ -16,7 +16,7 @@ from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from testing import synthetic_ssd
 from tests.frameworks_probe import probe
-from tests.helpers import composed, events, only, run_suite, run_suite_here, suite, written
+from tests.helpers import composed, events, full_but, only, run_suite, run_suite_here, suite, written
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from workloads.common import manifest as manifests
@@ -330,7 +330,9 @@ def test_a_reference_run(tmp_path, whole):
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
+@pytest.mark.parametrize(
+    "framework", full_but(("pytorch", "tensorflow", "jax", "mxnet"), "pytorch", "tensorflow", "mxnet")
+)
 def test_weights_and_statistics_arrive(tmp_path, whole, framework):
     """In a trainer whose trunk is a part of ResNet-34."""
     (file, arrays), data = whole, str(tmp_path / "coco2017")

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import jax
 
-from suite_jax.images import ImageTrainer, cross_entropy
-from suite_jax.layer_lists import LayerNetwork
-from suite_jax.optimizers import Values
 from workloads.api import Arrays, Batch, WorkerContext
 from workloads.common.networks import layer_lists
+from workloads.frameworks.jax.images import ImageTrainer, cross_entropy
+from workloads.frameworks.jax.layer_lists import LayerNetwork
+from workloads.frameworks.jax.optimizers import Values
 from workloads.zoo.workload import Zoo
 
 

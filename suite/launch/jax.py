@@ -1,4 +1,4 @@
-"""JAX as the controller knows it: one process per device, joined by `jax.distributed`. Imports no JAX."""
+"""JAX: one process per device. The processes meet through `jax.distributed` (workloads/frameworks/jax/trainer.py)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from suite.launch.hosts import Rendezvous
 from suite.launch.pytorch import MALLOC_TUNABLES
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""The address of this machine at which the other processes reach a process."""
+"""Variable with the address at which the other processes reach this process."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """PyTorch's tunables of malloc are right here too: XLA takes a step's memory at its start and frees it at its end. On two
-    cores the Transformer's demo trained 1.36 times as fast with them, ResNet-50 1.1 times (one round, a noisy machine)."""
+    """Return the commands of the workers of a host.
+
+    The workers have PyTorch's tunables of malloc, because XLA allocates the memory of a step at its start and frees it at its
+    end. On two cores the Transformer's demo trained 1.36 times as fast with the tunables, and ResNet-50 1.1 times (one round,
+    noisy machine).
+    """
     variables = {
         **thread_variables(run.settings.cores_per_device),
         **malloc_variables(run, MALLOC_TUNABLES),

@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from suite_jax.images import ImageTrainer, Layers, smooth_l1
-from suite_jax.optimizers import Values
 from workloads.api import WorkerContext
+from workloads.frameworks.jax.images import ImageTrainer, Layers, smooth_l1
+from workloads.frameworks.jax.optimizers import Values
 from workloads.ssd import network
 from workloads.ssd.settings import SSDOptions
 from workloads.ssd.workload import SSD

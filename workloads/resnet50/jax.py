@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from suite_jax.images import ImageTrainer, Layers, cross_entropy
-from suite_jax.optimizers import Values
 from workloads.api import WorkerContext
+from workloads.frameworks.jax.images import ImageTrainer, Layers, cross_entropy
+from workloads.frameworks.jax.optimizers import Values
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.model import Model
-from suite_jax.optimizers import Values
-from suite_jax.text import ROOM, Masks, TextTrainer, drawn, entropy, product
 from workloads.api import Array, WorkerContext
 from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.jax.model import Model
+from workloads.frameworks.jax.optimizers import Values
+from workloads.frameworks.jax.text import ROOM, Masks, TextTrainer, drawn, entropy, product
 from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 

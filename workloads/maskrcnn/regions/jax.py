@@ -1,8 +1,10 @@
-"""What Mask R-CNN decides between its halves and pools from maps, in JAX: all on the device, in arrays of fixed size.
+"""Proposals, sampled regions, and detections in JAX: computed on the device, in arrays of fixed size.
 
-Proposals, samples and detections are the host's (workloads/maskrcnn/regions) up to rounding. In place of selections there are
-fixed numbers of slots and whether each is used. B images of a replica, A anchors, K proposals, R regions, D detections, C
-classes without background, G slots for objects.
+Up to rounding, the results are those of the functions on the host (proposals.py, rois.py, detections.py). A selection is a
+fixed number of slots, and an array that marks the slots in use.
+
+Shapes: B images of a replica, A anchors, K proposals, R regions, D detections, C classes without background, G slots for
+objects.
 """
 
 from __future__ import annotations
@@ -12,34 +14,37 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from suite_jax.optimizers import Values
 from workloads.common.arrays import Float32s
+from workloads.frameworks.jax.optimizers import Values
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
 
-SAMPLES = 2
-"""In each direction of a bin, of two cells each."""
 NONE = -jnp.inf
-"""Score of what does not count."""
+"""Score of a slot that is not used."""
 
 
 class Proposals(NamedTuple):
-    """K slots of each image; in evaluation best first."""
+    """K slots per image. In evaluation, the slots are sorted by score, best first."""
 
     box: jax.Array
     """(B, K, 4)"""
     anchor: jax.Array
-    """(B, K) flat number of the anchor that each was decoded from."""
+    """(B, K) flat number of the anchor from which the box was decoded."""
     there: jax.Array
-    """(B, K) whether it is one."""
+    """(B, K) whether the slot contains a proposal."""
 
 
 def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
-    """(N, n) which boxes (N, n, 4), best first, are kept: those that no better kept one overlaps by more.
+    """Return which boxes non-maximum suppression keeps, (N, n).
 
-    Those that are not `there` (N, n) come last; so many rounds as the longest of the N lists needs.
+    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The number of rounds is the length of the
+    longest of the N lists.
+
+    Args:
+        box: Boxes (N, n, 4), best first. Slots that are not used come last.
+        there: Slots that are used, (N, n).
+        most_iou: Largest overlap of two boxes that are both kept.
     """
     places = jnp.arange(box.shape[1])
 
@@ -60,8 +65,11 @@ def propose(
     rules: RegionRules,
     training: bool,
 ) -> Proposals:
-    """The proposals of each image; arguments as workloads/maskrcnn/regions/proposals.py has them. K is the sum over levels of
-    what is decoded, in evaluation at most `rules.of_image`."""
+    """Return the proposals of each image.
+
+    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed over levels, and at most
+    `rules.of_image` in evaluation.
+    """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     scores, boxes_of, places, first = [], [], [], 0
     for of_level in anchors:
@@ -85,8 +93,14 @@ def propose(
 
 
 def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
-    """The fields of `rois.Regions` by name. `batch`: `box` (B, G, 4) and `label` (B, G) of objects, hashes of all anchors and
-    objects, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), their lower halves first."""
+    """Return the fields of `rois.Regions`, by name.
+
+    Args:
+        proposed: Proposals of the batch.
+        batch: `box` (B, G, 4) and `label` (B, G) of objects, and the hashes of all anchors and objects as two 32-bit words,
+            `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), lower word first.
+        rules: Numbers of regions and thresholds.
+    """
     box, label = batch["box"], batch["label"]
     candidates = jnp.concatenate([proposed.box, box], 1)
     there = jnp.concatenate([proposed.there, label > 0], 1)
@@ -118,8 +132,17 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
 def detect(
     proposed: Proposals, probabilities: jax.Array, deltas: jax.Array, sizes: jax.Array, rules: RegionRules
 ) -> Values:
-    """The fields of `detections.Detections`: `box` (B, D, 4), `score`, `label`, `level` (B, D), from `probabilities`
-    (B, R, C + 1) and `deltas` (B, R, C + 1, 4). Images and classes are suppressed side by side, each over all regions."""
+    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
+
+    All images and classes are suppressed in parallel, each over all regions.
+
+    Args:
+        proposed: Proposals of the batch. Each is a region.
+        probabilities: Class probabilities (B, R, C + 1).
+        deltas: Box deltas (B, R, C + 1, 4).
+        sizes: Height and width of each image, (B, 2).
+        rules: Numbers of detections and thresholds.
+    """
     images, regions, classes = len(sizes), deltas.shape[1], deltas.shape[2] - 1
     moved = boxes.decode(deltas[:, :, 1:].swapaxes(1, 2), proposed.box[:, None], boxes.ROI_WEIGHTS)
     score = probabilities[:, :, 1:].swapaxes(1, 2)
@@ -136,74 +159,10 @@ def detect(
 
 
 def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
-    """(B, n, m) at `places` (B, n) of (B, N, m)."""
+    """Return the rows (B, n, m) of an array (B, N, m) at `places` (B, n)."""
     return jnp.take_along_axis(array, places[..., None], 1)
 
 
 def _inside(box: jax.Array, sizes: jax.Array) -> jax.Array:
-    """Boxes (…, 4) clipped to images of `sizes` (…, 2), height and width."""
+    """Clip boxes (…, 4) to images of `sizes` (…, 2), height and width."""
     return jnp.clip(box, 0, jnp.tile(sizes[..., ::-1] - 1, 2).astype(box.dtype))
-
-
-# -- ROIAlign: no half-pixel shift, two samples in each direction of a bin, regions at least one cell wide ------------------
-
-
-def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int) -> jax.Array:
-    """(B·R, side, side, channels), fp32, of regions (B, R, 4) in pixels, each from the map (B, h, w, channels) that `level`
-    (B, R) names; computed in fp32: a place on a map needs more digits than bf16 has."""
-    images, channels = len(box), maps[0].shape[-1]
-    rows, columns = (np.array([one.shape[axis] for one in maps], np.int32) for axis in (1, 2))
-    cells = jnp.concatenate([one.reshape(images, -1, channels).astype(jnp.float32) for one in maps], 1)
-    starts = np.cumsum(rows * columns) - rows * columns
-    first = jnp.asarray(starts, jnp.int32)[level] + jnp.arange(images)[:, None] * cells.shape[1]
-    ends = box / jnp.asarray(strides, jnp.float32)[level][..., None]
-    width = jnp.asarray(columns)[level]
-    x, of_x = _samples(ends[..., 0], ends[..., 2], width, side)
-    y, of_y = _samples(ends[..., 1], ends[..., 3], jnp.asarray(rows)[level], side)
-    # (4, 4, B, R, side, side): each of a bin's cells by row and by column.
-    place = first[..., None, None] + (y * width[..., None])[:, None, ..., None] + x[None, ..., None, :]
-    weight = of_y[:, None, ..., None] * of_x[None, ..., None, :]
-    count = (2 * SAMPLES) ** 2
-    pooled = _blended(cells.reshape(-1, channels), place.reshape(count, -1), weight.reshape(count, -1))
-    return pooled.reshape(-1, side, side, channels)
-
-
-def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tuple[jax.Array, jax.Array]:
-    """The cells that bins of regions from `low` to `high` (B, R) take of lines of `count` (B, R) cells, and how much of each:
-    (4, B, R, side) both. A sample beyond a line's ends by more than a cell counts nothing; others take the nearest place."""
-    size = jnp.maximum(high - low, 1) / side
-    steps = (jnp.arange(side * SAMPLES) + 0.5) / SAMPLES
-    at, last = low[..., None] + steps * size[..., None], (count - 1)[..., None]
-    share = ((at >= -1) & (at <= last + 1)) / SAMPLES
-    at = jnp.clip(at, 0, last)
-    before = jnp.floor(at)
-    after = at - before
-    cell = jnp.stack([before, jnp.minimum(before + 1, last)]).astype(jnp.int32)
-    weight = jnp.stack([(1 - after) * share, after * share])
-    x, of_x = (jnp.moveaxis(one.reshape(2, *low.shape, side, SAMPLES), -1, 0) for one in (cell, weight))
-    return x.reshape(-1, *low.shape, side), of_x.reshape(-1, *low.shape, side)
-
-
-def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
-    """(n, channels): the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k.
-
-    Its own gradient adds all rows into one array; JAX's would make k arrays of zeros.
-    """
-    return sum((of_one[:, None] * cells[one] for one, of_one in zip(place, weight, strict=True)), jnp.float32(0))
-
-
-def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    return _weighted(cells, place, weight), (cells, place, weight)
-
-
-def _back(residuals: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
-    cells, place, weight = residuals
-
-    def add(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        return total.at[one[0]].add(one[1][:, None] * gradient), None
-
-    return jax.lax.scan(add, jnp.zeros_like(cells), (place, weight))[0], None, None
-
-
-_blended = jax.custom_vjp(_weighted)
-_blended.defvjp(_blend, _back)

@@ -18,9 +18,10 @@ import numpy as np
 from jax._src.lib import _jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from suite_jax.launch import ADDRESS_VARIABLE
 from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 
+ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
+"""Variable with the address at which the other processes reach this process (suite/launch/jax.py)."""
 AXIS = "replica"
 SHARED, OWN = PartitionSpec(), PartitionSpec(AXIS)
 """Equal on every replica; each replica's own part, joined along the first axis."""

@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.model import ModelTrainer, words
-from suite_jax.optimizers import Values
 from workloads.api import Arrays, Batch
 from workloads.common import dropout
 from workloads.common.arrays import Int32s, Int64s
@@ -24,6 +22,8 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.common.text.workload import TranslationWorkload
+from workloads.frameworks.jax.model import ModelTrainer, words
+from workloads.frameworks.jax.optimizers import Values
 
 ROOM = 16
 """Words that a search has room for at first; then twice as many, again and again: few shapes to compile."""

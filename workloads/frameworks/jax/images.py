@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.model import Model, ModelTrainer
-from suite_jax.optimizers import Values
-from suite_jax.trainer import AXIS, OWN
 from workloads.api import Array, Batch, TrainStats
 from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution, Trunk
+from workloads.frameworks.jax.model import Model, ModelTrainer
+from workloads.frameworks.jax.optimizers import Values
+from workloads.frameworks.jax.trainer import AXIS, OWN
 
 
 class Layers(Model):

@@ -14,8 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from suite_jax.optimizers import Optimizer, Values
-from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
 from workloads.api import (
     Array,
     Arrays,
@@ -26,6 +24,8 @@ from workloads.api import (
     WorkerContext,
     Workload,
 )
+from workloads.frameworks.jax.optimizers import Optimizer, Values
+from workloads.frameworks.jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]

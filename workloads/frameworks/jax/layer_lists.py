@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from suite_jax.images import Layers, pool
-from suite_jax.optimizers import Values
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Layer
+from workloads.frameworks.jax.images import Layers, pool
+from workloads.frameworks.jax.optimizers import Values
 
 Masks = Mapping[str, jax.Array]
 """Of dropout, by label: (B, h, w, C) or (B, C)."""

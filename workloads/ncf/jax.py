@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from suite_jax.model import Model, ModelTrainer
-from suite_jax.optimizers import Values
 from workloads.api import WorkerContext, Workload
+from workloads.frameworks.jax.model import Model, ModelTrainer
+from workloads.frameworks.jax.optimizers import Values
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096

@@ -3,7 +3,7 @@
 Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled ones,
 R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
 
-A step is one compiled function of a batch's shape: the device decides on the regions itself (regions.py). The host is asked
+A step is one compiled function of a batch's shape: the device decides on the regions itself (regions/jax.py). The host is asked
 for the masks alone, which COCO's own tool rasterises.
 """
 
@@ -18,13 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax import regions
-from suite_jax.images import ImageTrainer, Layers, smooth_l1
-from suite_jax.model import words
-from suite_jax.optimizers import Values
 from workloads.api import Array, Arrays, Batch, ParameterRule, WorkerContext
+from workloads.frameworks.jax.images import ImageTrainer, Layers, smooth_l1
+from workloads.frameworks.jax.model import words
+from workloads.frameworks.jax.optimizers import Values
+from workloads.frameworks.jax.regions import pool
 from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.regions import host, rois
+from workloads.maskrcnn.regions import jax as regions
 from workloads.maskrcnn.workload import MaskRCNN
 
 Maps = list[jax.Array]
@@ -72,7 +73,7 @@ class Detector(Layers):
     def boxes(self, maps: Maps, box: jax.Array, level: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
         *hidden, logits, deltas = self.layers.box
-        x = regions.pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
+        x = pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
         x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # channels first, as the weights want it
         for layer in hidden:
             x = jax.nn.relu(self.dense(x, layer.name))
@@ -85,7 +86,7 @@ class Detector(Layers):
 
         The transposed convolution makes four cells of each, one product; they find their places when the channels are gone.
         """
-        x = regions.pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
+        x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
         for layer in self.layers.mask_convolutions:
             x = jax.nn.relu(self.biased(x, layer))
         up, last = self.layers.mask_up, self.layers.mask_logits

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.model import Model
-from suite_jax.optimizers import Values
-from suite_jax.text import Masks, TextTrainer, drawn, entropy, product
 from workloads.api import Array, WorkerContext
+from workloads.frameworks.jax.model import Model
+from workloads.frameworks.jax.optimizers import Values
+from workloads.frameworks.jax.text import Masks, TextTrainer, drawn, entropy, product
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.trainer import AXIS, OWN, JaxTrainer, here
 from workloads.allreduce.timing import TimedSums
 from workloads.allreduce.workload import PERIOD, contribution
 from workloads.api import Array
+from workloads.frameworks.jax.trainer import AXIS, OWN, JaxTrainer, here
 
 _TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 

@@ -1,6 +1,6 @@
 """Optimizers, clipping and loss scaling in JAX: the arithmetic of workloads/common/optimizers.py, as pure functions.
 
-All state is fp32 arrays in a dictionary by the names of a trainer's state; the device counts the steps that were taken.
+The state is a dictionary of fp32 arrays, with the names of a trainer's state. The device counts the steps that were taken.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ class Sgd:
     """SGD with momentum."""
 
     skips: ClassVar[bool] = True
-    """Every optimizer's step can be left out: arrays are chosen, and nothing is written over."""
+    """Whether a step can be skipped. It can with every optimizer, because a step selects between old and new arrays."""
 
     @staticmethod
     def updated(
         settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """v ← m·v + (g + d·w), w ← w - rate·v."""
+        """Return weight and velocity: v ← m·v + (g + d·w), w ← w - rate·v."""
         gradient, weight, velocity = arrays
         velocity = settings.momentum * velocity + (gradient + rule.decay * weight)
         return weight - rate * velocity, velocity
 
 
 class Lars(Sgd):
-    """LARS: a trust ratio for each parameter, and maybe the rate, is inside the velocity; SGD of that kind has no ratios."""
+    """LARS, with a trust ratio per parameter; also SGD with the learning rate in the momentum, which has no ratios."""
 
     @staticmethod
     def updated(
         settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v; outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v."""
+        """Return weight and velocity.
+
+        With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+        """
         gradient, weight, velocity = arrays
         before, after = (rate, 1.0) if settings.lr_in_momentum else (1.0, rate)
         if rule.lars_adapt:
@@ -61,7 +64,10 @@ class Adam(Sgd):
     def updated(
         settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) + ε)."""
+        """Return weight, mean and mean square.
+
+        m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) + ε).
+        """
         gradient, weight, mean, square = arrays
         gradient = gradient + rule.decay * weight
         mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
@@ -78,7 +84,7 @@ class Rmsprop(Sgd):
     def updated(
         settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε)."""
+        """Return weight and mean square: s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε)."""
         gradient, weight, square = arrays
         gradient = gradient + rule.decay * weight
         square = settings.rho * square + (1 - settings.rho) * gradient**2
@@ -91,34 +97,46 @@ COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
 
 
 class Optimizer:
-    """The workload's optimizer, clipping and loss scale over the parameters that are trained; holds no arrays.
+    """The workload's optimizer, clipping and loss scale for the trained parameters. It has no arrays.
 
-    A replica's part of the loss is its sum over the weight of all replicas. It is also multiplied by their number, so that
-    what fp16 has to hold does not shrink with them; the sum of gradients, which is fp32, is divided by it.
+    A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied by the number of replicas,
+    so that values in fp16 do not shrink with more replicas. The sum of gradients, which is fp32, is divided by the number.
     """
 
     def __init__(self, settings: OptimizerSettings, rules: Mapping[str, ParameterRule], replicas: int) -> None:
-        """`rules`: of the trained parameters. Raises ValueError for an optimizer that there is not."""
+        """Create the optimizer.
+
+        Args:
+            settings: Optimizer, clipping and loss scaling of the workload.
+            rules: Rules of the trained parameters, by name.
+            replicas: Number of replicas of the run.
+
+        Raises:
+            ValueError: There is no optimizer of this name.
+        """
         self.settings, self.rules, self.scaling = settings, rules, settings.loss_scaling
         self.kind, self.slots = chosen(settings, KINDS), SLOTS[settings.name]
         self.dynamic = self.scaling.mode == "dynamic"
         self.multiple = 1.0 if self.scaling.mode == "none" else float(replicas)
 
     def fresh(self, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-        """The state before training, by the names of a trainer's state, in fp32: arrays of the host."""
+        """Return the state before training, with the names of a trainer's state: fp32 arrays on the host."""
         slots = {f"{kind}.{name}": np.zeros(shapes[name], np.float32) for kind in self.slots for name in self.rules}
         counted = {COUNTED: 0.0} if self.settings.name == "adam" else {}
         scale = {SCALE: self.scaling.start, CLEAN_STEPS: 0.0} if self.dynamic else {}
         return {**slots, **{name: np.array([value], np.float32) for name, value in {**counted, **scale}.items()}}
 
     def scale_of(self, state: Values) -> jax.Array | float:
-        """What the loss is multiplied by before it is differentiated."""
+        """Return the factor by which the loss is multiplied before it is differentiated."""
         if self.dynamic:
             return state[SCALE][0] * self.multiple
         return self.scaling.start * self.multiple if self.scaling.mode == "static" else 1.0
 
     def apply(self, weights: Values, state: Values, gradients: Values, rate: jax.Array) -> tuple[Values, Values]:
-        """Weights and state after a step by summed gradients of the scaled loss; one that overflows is not taken."""
+        """Return weights and state after a step with the summed gradients of the scaled loss.
+
+        A step that overflows is skipped.
+        """
         scale = self.scale_of(state)
         bare = {name: gradient / scale for name, gradient in gradients.items()}
         taken = jnp.stack([jnp.isfinite(value).all() for value in gradients.values()]).all() if self.dynamic else None
@@ -139,7 +157,7 @@ class Optimizer:
         return after, {**kept, **self._next_scale(state, taken)}
 
     def _next_scale(self, state: Values, taken: jax.Array) -> Values:
-        """After a step that was taken or not (workloads/common/optimizers.py, LossScale)."""
+        """Return the loss scale after a step that was taken or skipped (LossScale in workloads/common/optimizers.py)."""
         scale, scaling = state[SCALE], self.scaling
         clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)
         due = clean >= scaling.growth_interval
@@ -148,7 +166,7 @@ class Optimizer:
 
 
 def _clipped(gradients: Values, clip_norm: float | None) -> Values:
-    """The gradients, cut so that their global L2 norm is at most `clip_norm`; None: as they are."""
+    """Scale the gradients so that their global L2 norm is at most `clip_norm`. None: return them unchanged."""
     if clip_norm is None:
         return gradients
     norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))

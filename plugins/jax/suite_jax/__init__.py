@@ -1,1 +1,0 @@
-"""JAX for the suite: how its processes are started, what its trainers share, and the trainers."""

@@ -1,0 +1,95 @@
+"""ROIAlign in JAX: pooling of regions by bilinear samples over the levels of a pyramid.
+
+As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a bin, regions at least one
+cell wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+SAMPLES = 2
+"""Samples in each direction of a bin. Each sample reads two cells in each direction."""
+
+
+def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int) -> jax.Array:
+    """Pool regions of maps, in fp32, because a position on a map needs more digits than bf16 has.
+
+    Args:
+        maps: Maps (B, h, w, channels) of the pyramid's levels.
+        strides: Pixels per cell of each level.
+        box: Regions (B, R, 4) in pixels.
+        level: Index of the map of each region, (B, R).
+        side: Bins of a region in each direction.
+
+    Returns:
+        Pooled regions (B·R, side, side, channels) in fp32.
+    """
+    images, channels = len(box), maps[0].shape[-1]
+    rows, columns = (np.array([one.shape[axis] for one in maps], np.int32) for axis in (1, 2))
+    cells = jnp.concatenate([one.reshape(images, -1, channels).astype(jnp.float32) for one in maps], 1)
+    starts = np.cumsum(rows * columns) - rows * columns
+    first = jnp.asarray(starts, jnp.int32)[level] + jnp.arange(images)[:, None] * cells.shape[1]
+    ends = box / jnp.asarray(strides, jnp.float32)[level][..., None]
+    width = jnp.asarray(columns)[level]
+    x, of_x = _samples(ends[..., 0], ends[..., 2], width, side)
+    y, of_y = _samples(ends[..., 1], ends[..., 3], jnp.asarray(rows)[level], side)
+    # (4, 4, B, R, side, side): each of a bin's cells by row and by column.
+    place = first[..., None, None] + (y * width[..., None])[:, None, ..., None] + x[None, ..., None, :]
+    weight = of_y[:, None, ..., None] * of_x[None, ..., None, :]
+    count = (2 * SAMPLES) ** 2
+    pooled = _blended(cells.reshape(-1, channels), place.reshape(count, -1), weight.reshape(count, -1))
+    return pooled.reshape(-1, side, side, channels)
+
+
+def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tuple[jax.Array, jax.Array]:
+    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B, R, side).
+
+    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map are moved to its edge.
+
+    Args:
+        low: First coordinate of the regions, (B, R).
+        high: Last coordinate of the regions, (B, R).
+        count: Cells of the map of each region along this axis, (B, R).
+        side: Bins of a region.
+    """
+    size = jnp.maximum(high - low, 1) / side
+    steps = (jnp.arange(side * SAMPLES) + 0.5) / SAMPLES
+    at, last = low[..., None] + steps * size[..., None], (count - 1)[..., None]
+    share = ((at >= -1) & (at <= last + 1)) / SAMPLES
+    at = jnp.clip(at, 0, last)
+    before = jnp.floor(at)
+    after = at - before
+    cell = jnp.stack([before, jnp.minimum(before + 1, last)]).astype(jnp.int32)
+    weight = jnp.stack([(1 - after) * share, after * share])
+    x, of_x = (jnp.moveaxis(one.reshape(2, *low.shape, side, SAMPLES), -1, 0) for one in (cell, weight))
+    return x.reshape(-1, *low.shape, side), of_x.reshape(-1, *low.shape, side)
+
+
+def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
+    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n, channels).
+
+    The gradient is defined below and adds all rows into one array. JAX's own gradient would allocate k arrays of zeros.
+    """
+    return sum((of_one[:, None] * cells[one] for one, of_one in zip(place, weight, strict=True)), jnp.float32(0))
+
+
+def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    return _weighted(cells, place, weight), (cells, place, weight)
+
+
+def _back(residuals: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
+    cells, place, weight = residuals
+
+    def add(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return total.at[one[0]].add(one[1][:, None] * gradient), None
+
+    return jax.lax.scan(add, jnp.zeros_like(cells), (place, weight))[0], None, None
+
+
+_blended = jax.custom_vjp(_weighted)
+_blended.defvjp(_blend, _back)
