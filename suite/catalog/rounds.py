@@ -1,4 +1,4 @@
-"""Rounds: a YAML file each, `rounds/NAME.yaml` below `conf/` or a folder of the user's (docs/rules.md, "To add a round").
+"""Reads rounds. Each is a YAML file, `rounds/NAME.yaml` in `conf/` or in a folder of the user (docs/rules.md).
 
     setup_is_timed: false
     first_epoch: 1
@@ -11,9 +11,9 @@
         sets: {reference: closed_v0.7, synthetic: reference_1gpu}
         rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
 
-A word among rows is a list of `rounds/shared/rows.yaml` that they take in. A row is settings with what they may be
-(`suite.catalog.rules.allowed`), its source, and perhaps `when`. Read once, when it is asked for; workers, which have no YAML,
-are given what they need (`Round.figures`).
+A string among the rows is the name of a list in `rounds/shared/rows.yaml`, whose rows are inserted. A row maps settings to
+their allowed values (`suite.catalog.rules.allowed`) and has a source and an optional condition, `when`. A file is read once,
+when its round is first used. Workers have no YAML, so they use the figures in run.json (`Round.figures`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ RULE_INPUTS = (
     "seed_source", "cache_clear", "repeated_share", "left_out_share",
     "warmup_samples", "first_decay_samples", "run_samples",
 )  # fmt: skip
-"""What rows may name beside settings and options: see `suite.catalog.division`."""
+"""Names that rows may use in addition to settings and options: inputs of `suite.catalog.division.find_deviations`."""
 
 
 def files() -> dict[str, Path]:
-    """Name to file of every round, the suite's first; none is read. Raises ValueError for a name that two files have."""
+    """Return the file of each round by name, without reading it. Raises ValueError if two files have the same name."""
     return _files(folders())
 
 
@@ -61,7 +61,7 @@ def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
 
 
 def is_user_defined(name: str) -> bool:
-    """Whether the round is a file of the user's."""
+    """Return True if the user added the round."""
     return name in (found := files()) and not found[name].is_relative_to(SHIPPED)
 
 
@@ -127,7 +127,7 @@ def workload_rounds(workload: type[Workload]) -> dict[str, ClosedRound]:
 
 @functools.cache
 def _content(path: Path) -> Mapping[str, Json]:
-    """What a file says. Raises ValueError."""
+    """Return the content of a file with all keys. Raises ValueError if the file is invalid."""
     content = {"phrases": {}, "rows": [], "workloads": {}, **content_of(path)}
     _check_keys(f"{path}", content, _OF_FILE, required=tuple(_FIGURES))
     return content
@@ -135,19 +135,19 @@ def _content(path: Path) -> Mapping[str, Json]:
 
 @functools.cache
 def _shared() -> Mapping[str, Json]:
-    """The rows that rounds take in, and `phrases`."""
+    """Return the lists of rows that rounds share, and `phrases`."""
     return content_of(SHIPPED / "rounds" / "shared" / "rows.yaml")
 
 
 @functools.cache
 def _round(path: Path) -> ClosedRound:
-    """What a file says for every workload."""
+    """Return the round of a file without rows."""
     return ClosedRound(path.stem, **{name: _content(path)[name] for name in _FIGURES})
 
 
 @functools.cache
 def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
-    """The round with what a file says for the workload."""
+    """Return the round of a file with the rows and sets of a workload."""
     content, where = _content(path), f"{path}: {workload.name}"
     own = content["workloads"][workload.name]
     _check_keys(where, own, _OF_WORKLOAD, required=("rows", "sets"))
@@ -165,7 +165,7 @@ def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
 
 
 def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ...]) -> None:
-    """Raise ValueError for a key that there is not, one that is missing, or a value of another kind."""
+    """Raise ValueError for an unknown key, a missing key, or a value of a wrong type."""
     if not isinstance(content, dict):
         raise ValueError(f"{where}: lines of the form KEY: VALUE are needed, found {str(content)[:80]}")
     for name, value in content.items():
@@ -181,7 +181,7 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
 
 
 def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Where each row stands, and what it is: the rows with those of the lists that they name."""
+    """Yield the place and the content of each row, with the rows of the lists that rows name."""
     for number, row in enumerate(rows, 1):
         here = f"{where}: row {number}"
         if not isinstance(row, str):
@@ -194,7 +194,7 @@ def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Itera
 
 
 def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]) -> Iterator[Rule]:
-    """A row's rules: one for each of its keys, which is a setting or several with spaces between them."""
+    """Yield the rules of a row, one for each key. A key is a setting, or several settings separated by spaces."""
     is_row = isinstance(row, dict) and isinstance(row.get("source"), str) and isinstance(row.get("when", {}), dict)
     if not is_row or not row["source"]:
         raise ValueError(f"{where}: {{SETTING: ALLOWED, source: TEXT}} is needed, found {str(row)[:80]}")

@@ -34,18 +34,18 @@ from workloads.api import (
 _ROOT = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
 SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _ROOT / "conf"
-"""What comes with the code: copied into a wheel by setup.py, in a checkout where it lies."""
+"""Folder of the shipped configuration. In a wheel it is a copy made by setup.py."""
 _own: list[Path] = []
 _WORDS = ("sentence", "source", "based_on", "based_on_source")
 
 
 def search(folders: Iterable[Path]) -> None:
-    """From now on look for sets below `FOLDER/hyperparameters/WORKLOAD` of these too, the user's own: their runs are open."""
+    """Add folders of the user, which are searched for sets and rounds. Runs that use these are in the open division."""
     _own[:] = dict.fromkeys(folder.resolve() for folder in folders if folder.resolve() != SHIPPED)
 
 
 def folders() -> tuple[Path, ...]:
-    """Where sets and rounds are looked for: what comes with the code, then the user's own."""
+    """Return the folders that are searched for sets and rounds: the shipped folder, then those of the user."""
     return (SHIPPED, *_own)
 
 
@@ -64,11 +64,11 @@ class HyperparameterSet(dict[str, Hyperparameter]):
     def __init__(self, by_name: Mapping[str, Hyperparameter], sentence: str = "") -> None:
         super().__init__(by_name)
         self.sentence = sentence
-        """What it is, for whoever chooses one."""
+        """Description for users."""
 
     @property
     def plain(self) -> dict[str, Json]:
-        """Name to value, without what is a setting of the run: `global_batch_size`, `lr_scaling`."""
+        """Hyperparameters by name, without the settings of the run: `global_batch_size`, `lr_scaling`."""
         return {name: item.value for name, item in self.items() if name not in hyperparameter_fields(_EverySet)}
 
 
@@ -121,7 +121,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             self._reading.pop()
 
     def is_user_defined(self, name: str) -> bool:
-        """Whether the set is a file of the user's."""
+        """Return True if the user added the set."""
         return self._files.get(name, (SHIPPED, False))[1]
 
     def _read(self, path: Path, own: bool) -> HyperparameterSet:
@@ -147,7 +147,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         )
 
     def _base(self, path: Path, name: str | None, source: str | None) -> dict[str, Hyperparameter]:
-        """The values that a set is based on."""
+        """Return the values of the set that a set is based on."""
         if name is None:
             return {}
         if name not in self:
@@ -176,7 +176,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
 
 
 def content_of(path: Path) -> dict[str, Json]:
-    """A file's keys and values. Raises ValueError."""
+    """Return the keys and values of a file. Raises ValueError if the file is invalid."""
     try:
         content = read_yaml(path)
     except OSError as error:
