@@ -11,6 +11,7 @@ READERS_OF_FOREIGN_LOGS = ("suite/results/logs/",)
 CHECKER = "the compliance checker of mlperf-logging reports what it found as a message alone"
 NODE_SELECTOR = "a label of Kubernetes, KEY=VALUE, which the user sets"
 OLDER = "versions without codes wrote the sentence alone"
+SRUN = "srun and salloc report as a message alone that the scheduler ended a step"
 HYDRA = "Hydra names the file of a wrong key in its message alone"
 ALLOWED = {
     "suite/common/run_end.py: 'no space left in' in sentence": OLDER,
@@ -21,6 +22,7 @@ ALLOWED = {
     "suite/compliance/complaints.py: _CRASH.match(message)": CHECKER,
     "suite/config/compose.py: re.match(\"In ('[^']*': )\", str(error))": HYDRA,
     "suite/control/hosts/kubernetes.py: _LABEL.fullmatch(str(label))": NODE_SELECTOR,
+    "suite/control/hosts/scheduler_text.py: _ENDED_BY_SCHEDULER.search(message)": SRUN,
     "suite/control/hosts/kubernetes.py: str(label).split('=', 1)": NODE_SELECTOR,
 }
 """Place to the reason why it may read a text."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.run_end import EndStatus
+from suite.common.run_folder import STATUS_FILE
 from suite.compliance import rule_files, rulesets, suite_log
 from suite.compliance.complaints import (
     END_REMEDY,
@@ -89,7 +90,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Ruleset(RULESET)).name, ())
-    if record.end.status is EndStatus.TRUNCATED and filed_end(path.with_name("status.json")) == NOT_ENDED:
+    if record.end.status is EndStatus.TRUNCATED and filed_end(path.with_name(STATUS_FILE)) == NOT_ENDED:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
     has_none = bool(record.settings.profile) and rulesets.ruleset_of(record) == ""

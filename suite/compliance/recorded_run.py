@@ -10,19 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from suite.common.run_end import EndCode, EndStatus
-from suite.common.run_folder import OPEN_REASONS
+from suite.common.run_folder import STATUS_FILE
+from suite.common.status_file import StatusFile
 from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_division import is_logged_closed
 from suite.compliance.logged_workload import suite_run_value
 from suite.results.logs.collect import filed_end
 from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_lines, json_object
+from suite.results.logs.recorded_telemetry import json_lines
 from suite.results.text import clean
 from suite.worker.log_header import machine_digest
 from workloads.api import Json, Settings, field_names
 
-RUN_FILE, STATUS_FILE, METRICS_FILE = "run.json", "status.json", "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 ELAPSED_SECONDS = 1.0
 """Longest wait of a process between two readings of its clock that follow each other directly, on a busy machine."""
 _RESTORE = "give the log with the files that the suite wrote next to it, as they were written, or run again"
@@ -232,10 +233,13 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
 
 
 def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
-    reasons = json_object(record.path.with_name(STATUS_FILE)).get(OPEN_REASONS)
-    for reason in reasons if isinstance(reasons, list) else ():
+    try:
+        reasons = StatusFile.read(record.path.with_name(STATUS_FILE)).open_reasons
+    except (OSError, ValueError):
+        return
+    for reason in reasons:
         if reason not in record.settings.deviations:
-            needed = f"{clean(str(reason), 120)}, as in {STATUS_FILE}"
+            needed = f"{clean(reason, 120)}, as in {STATUS_FILE}"
             yield Complaint("suite_open", 0, MISSING, needed, _RESTORE)
 
 
