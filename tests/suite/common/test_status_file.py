@@ -1,5 +1,6 @@
 """`status.json`: each reader gets what was written, and no content of a file raises another error than ValueError."""
 
+import contextlib
 import json
 
 import pytest
@@ -76,9 +77,7 @@ def test_values_of_wrong_types_are_left_out(tmp_path, value):
     found = StatusFile.read(path)
     assert found.end.status is EndStatus.OOM
     hash(found.open_reasons)
-    try:
+    with contextlib.suppress(ValueError):
         assert found.seconds >= 0
-    except ValueError:
-        pass
     path.write_text(json.dumps({"status": value}))
     assert filed_end(path) is None if not value else filed_end(path).status is EndStatus.FAILED
