@@ -15,7 +15,7 @@ from suite.common.status_file import StatusFile
 from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_division import is_logged_closed
 from suite.compliance.logged_workload import suite_run_value
-from suite.results.logs.collect import filed_end
+from suite.results.logs.collect import end_next_to
 from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_lines
@@ -99,7 +99,7 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
     unverified = [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
     if not any(json_lines(record.path.with_name(METRICS_FILE))):
         unverified.append(f"{METRICS_FILE} is not next to the log")
-    if filed_end(record.path.with_name(STATUS_FILE)) is None:
+    if end_next_to(record.path) is None:
         unverified.append(f"{STATUS_FILE} is not next to the log")
     return unverified
 
@@ -224,7 +224,7 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     The controller sees failures that the log does not hold, and reasons for division open that the log has in its last line.
     """
     yield from _open_reason_complaints(record)
-    filed = filed_end(record.path.with_name(STATUS_FILE))
+    filed = end_next_to(record.path)
     if record.end.status is not EndStatus.SUCCESS or filed is None or filed.code is EndCode.CONTROLLER_KILLED:
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):

@@ -33,7 +33,6 @@ from pathlib import Path
 
 from suite.common.loop_state import Block, LoopState
 from suite.common.run_end import EndCode
-from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
@@ -83,7 +82,7 @@ class Loop:
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
-        self.contention = Contention(worker.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
+        self.contention = Contention(worker.cores, servers=lambda: servers_of(Path(run.folder)))
         self.step_times = StepTimes()
         self.asynchronous = Asynchronous(trainer, worker) if run.settings.asynchronous else None
         self.straggler_seconds = (

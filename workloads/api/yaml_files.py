@@ -1,8 +1,8 @@
 """Reads YAML files of the user: settings, hyperparameter sets, studies, descriptions of systems.
 
 A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In addition, the loader refuses a
-key that occurs twice, and aliases that expand to a huge content. Each mistake is one message that names the file and the line. PyYAML is imported when the first file is
-read, because workers do not need it.
+key that occurs twice, and aliases that expand to a huge content. Each mistake is one message that names the file and the line.
+PyYAML is imported when the first file is read, because workers do not need it.
 """
 
 from __future__ import annotations

@@ -127,6 +127,11 @@ def filed_end(path: Path) -> RunEnd | None:
     return NOT_ENDED if alive else KILLED
 
 
+def end_next_to(log: Path) -> RunEnd | None:
+    """Return the end in the `status.json` next to a log, or None if it cannot be read (`filed_end`)."""
+    return filed_end(log.with_name(STATUS_FILE))
+
+
 def skipped(paths: Sequence[Path]) -> int:
     """Return the number of files below folders that `collect` skips, without the files that runs of this suite write."""
     count = 0

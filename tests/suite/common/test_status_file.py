@@ -8,7 +8,7 @@ import pytest
 from suite.common.logged_end import read_filed_end
 from suite.common.run_end import EndCode, EndStatus
 from suite.common.status_file import StatusFile
-from suite.compliance.recorded_run import filed_end
+from suite.results.logs.collect import filed_end
 
 WHOLE = StatusFile(
     *(
