@@ -12,6 +12,7 @@ CHECKER = "the compliance checker of mlperf-logging reports what it found as a m
 NODE_SELECTOR = "a label of Kubernetes, KEY=VALUE, which the user sets"
 OLDER = "versions without codes wrote the sentence alone"
 DATA_NOTE = "the notes of a data set are texts, also in run.json, and this one has a code of its own"
+SRUN = "srun and salloc report as a message alone that the scheduler ended a step"
 HYDRA = "Hydra names the file of a wrong key in its message alone"
 ALLOWED = {
     "suite/catalog/deviations.py: note == fingerprints.NOT_VERIFIED": DATA_NOTE,
@@ -23,6 +24,7 @@ ALLOWED = {
     "suite/compliance/complaints.py: _CRASH.match(message)": CHECKER,
     "suite/config/compose.py: re.match(\"In ('[^']*': )\", str(error))": HYDRA,
     "suite/control/hosts/kubernetes.py: _LABEL.fullmatch(str(label))": NODE_SELECTOR,
+    "suite/control/hosts/scheduler_text.py: _ENDED_BY_SCHEDULER.search(message)": SRUN,
     "suite/control/hosts/kubernetes.py: str(label).split('=', 1)": NODE_SELECTOR,
 }
 """Place to the reason why it may read a text."""

@@ -2,15 +2,13 @@
 
 The agent checks its processes ten times per second. It exits when the connection closes or its lease expires.
 
-The controller sends requests: `{"do": …, "id": n, …}`. The agent answers each with `{"answer": n, …}`, or with
-`{"answer": n, "error": text}`. The agent also sends events: `facts` of the machine (once), `exit` of a command, `gone` with
-the ids of ended workers, `file` with contents, `oom_kills`, `exhausts` (why the run must end before this machine runs out of
-memory), and `signal` when the scheduler sends a signal.
+The first event describes the machine. suite/agent/messages.py defines all requests and events.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import math
 import os
@@ -22,10 +20,32 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from suite.agent.facts import facts
+from suite.agent import messages
+from suite.agent.facts import host_facts
 from suite.agent.file_tailer import FileTailer
-from suite.agent.message_stream import Message, MessageStream, packed, unpacked
-from suite.common.run_folder import RUN_FILE, is_beat
+from suite.agent.message_stream import Message, MessageStream
+from suite.agent.messages import (
+    CommandOutput,
+    Done,
+    Event,
+    ExitEvent,
+    FileContent,
+    FreePorts,
+    GoneEvent,
+    HeartbeatEvent,
+    MemoryEvent,
+    OomEvent,
+    Request,
+    Route,
+    RunFolder,
+    SignalEvent,
+    StartedProcess,
+    WorkerState,
+    encode,
+    encode_event,
+    unpack,
+)
+from suite.common.run_folder import RUN_FILE
 from suite.launch import children, network, processes
 from suite.launch.private_network import PrivateNetwork
 from suite.launch.scratch import Scratch
@@ -63,21 +83,22 @@ class Agent:
         self._reported_exhausted = False
         self._signal = 0
         self._leaving = False
-        self._requests: dict[str, Callable[..., dict[str, Any] | None]] = {
-            "begin": self._begin,
-            "put": self._put,
-            "start": self._start,
-            "stack": self._stack,
-            "is_stopped": self._is_stopped,
-            "ping": self._ping,
-            "finish": self._finish,
-            "run_command": self._run_command,
-            "read": self._read,
-            "ports": self._ports,
-            "route": self._route,
-            "leave": self._leave,
+        handlers: Mapping[Request[Any], Callable[..., Any]] = {
+            messages.BEGIN: self._begin,
+            messages.PUT: self._put,
+            messages.START: self._start,
+            messages.STACK: self._stack,
+            messages.IS_STOPPED: self._is_stopped,
+            messages.PING: self._ping,
+            messages.FINISH: self._finish,
+            messages.RUN_COMMAND: self._run_command,
+            messages.READ: self._read,
+            messages.PORTS: self._ports,
+            messages.ROUTE: self._route,
+            messages.LEAVE: self._leave,
         }
-        """Maps each value of `do` to its method. The remaining keys of the request are the method's arguments."""
+        self._handlers = {request.name: handler for request, handler in handlers.items()}
+        """Maps the name of each request to its method. The arguments of the request are the method's arguments."""
 
     def run(self) -> None:
         """Serve until the controller sends `leave`, the connection closes, or the lease expires. Then end all processes."""
@@ -85,7 +106,7 @@ class Agent:
             signal.signal(number, self._note_signal)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller handles Ctrl-C
         children.adopt_orphans()
-        self.wire.send(facts=facts())
+        self._send(host_facts())
         try:
             while not (self._leaving or self.wire.ended.is_set() or self.wire.silent_seconds > self.lease_seconds):
                 for message in self.wire.received(TICK_SECONDS):
@@ -94,6 +115,9 @@ class Agent:
         finally:
             self._forget_run()
             self.wire.close()
+
+    def _send(self, event: Event) -> None:
+        self.wire.send(**encode_event(event))
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
         self._signal = self._signal or number
@@ -105,7 +129,7 @@ class Agent:
         heartbeat before it learns that the worker has ended.
         """
         if self._signal:
-            self.wire.send(signal=signal.Signals(self._signal).name)
+            self._send(SignalEvent(signal.Signals(self._signal).name))
             self._signal = 0
         exits = {name: child.poll() for name, child in self.started.items() if name not in self._reported_exits}
         gone = [pid for pid in self._pids.values() if pid not in self._gone and not processes.alive(pid)]
@@ -113,53 +137,60 @@ class Agent:
         for name, code in exits.items():
             if code is not None:
                 self._reported_exits.add(name)
-                self.wire.send(exit=name, code=code, full=disks.full(self.folder) if code and self.folder else "")
+                full_disk = disks.full(self.folder) if code and self.folder else ""
+                self._send(ExitEvent(name, code, full_disk))
         if gone:
             self._gone |= set(gone)
-            self.wire.send(gone=gone)
+            self._send(GoneEvent(tuple(gone)))
         self._report_memory()
         processes.reap(frozenset(child.pid for child in self.started.values()))
 
     def _ship(self, most_bytes: float = MAX_BYTES) -> None:
         if self.folder is None:
             return
-        for message in self._new_files.new(most_bytes if self.wire.backlog < MAX_BACKLOG else 0):
-            if is_beat(message["file"]) and self._watches_pids:
+        for event in self._new_files.new(most_bytes if self.wire.backlog < MAX_BACKLOG else 0):
+            if isinstance(event, HeartbeatEvent) and self._watches_pids:
                 with contextlib.suppress(ValueError, KeyError):
-                    self._pids[message["file"]] = json.loads(message["whole"])["pid"]
-            self.wire.send(**message)
+                    self._pids[event.name] = json.loads(event.content)["pid"]
+            self._send(event)
 
     def _report_memory(self) -> None:
         kills = cgroups.oom_kills() - self._oom_kills
         if kills != self._reported_kills:
             self._reported_kills = kills
-            self.wire.send(oom_kills=kills)
+            self._send(OomEvent(kills))
         if not self._reported_exhausted and (why := exhaustion.exhausts(set(self._pids.values()) - self._gone)):
             self._reported_exhausted = True
-            self.wire.send(exhausts=why)
+            self._send(MemoryEvent(why))
 
     # -- requests of the controller -------------------------------------------------------------------------------
 
     def _handle(self, message: Message) -> None:
-        request = {name: value for name, value in message.items() if name not in ("do", "id")}
+        name, number = message.get("do"), message.get("id")
+        arguments = {key: value for key, value in message.items() if key not in ("do", "id")}
+        if name == messages.RUN_COMMAND.name:
+            arguments["number"] = number
         try:
-            if message["do"] == "run_command":
-                request["number"] = message["id"]
-            answer: dict[str, Any] | None = self._requests[message["do"]](**request)
+            handler = self._handlers.get(str(name))
+            if handler is None:
+                raise ValueError(f"unknown request {name}")
+            try:
+                inspect.signature(handler).bind(**arguments)
+            except TypeError as error:
+                raise ValueError(f"request {name}: {error}") from None
+            response = handler(**arguments)
         except (OSError, ValueError) as error:
-            answer = {"error": getattr(error, "strerror", None) or str(error)}
-        if answer is not None:
-            self.wire.send(answer=message["id"], **answer)
+            self.wire.send(answer=number, error=getattr(error, "strerror", None) or str(error))
+            return
+        if response is not None:
+            self.wire.send(answer=number, response=encode(response))
 
-    def _begin(self, run: dict[str, Any], watches_pids: bool) -> dict[str, Any]:
+    def _begin(self, run: dict[str, Any], watches_pids: bool) -> RunFolder:
         """Create a temporary folder for a run, and write run.json into it.
 
         Args:
             run: Content of run.json.
             watches_pids: Check by process id whether workers are alive. False in containers, where process ids differ.
-
-        Returns:
-            The path of the folder.
         """
         self._forget_run()
         self._scratch = Scratch()
@@ -169,33 +200,30 @@ class Agent:
         (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         self._new_files, self._watches_pids = FileTailer(self.folder), watches_pids
         self._oom_kills, self._reported_kills, self._reported_exhausted = cgroups.oom_kills(), 0, False
-        return {"folder": str(self.folder)}
+        return RunFolder(str(self.folder))
 
-    def _put(self, name: str, at: int, data: str) -> dict[str, Any]:
+    def _put(self, name: str, at: int, data: str) -> Done:
         """Append a part to a file of the run. The file is not sent back, because the controller has it.
 
         Args:
             name: Name of the file.
             at: Offset of the part in bytes. Parts arrive in order, and 0 starts a new file.
-            data: The part, from `packed`.
+            data: The part, from `pack`.
         """
         assert self.folder is not None
         self._new_files.known.add(name)
         with open(self.folder / name, "ab" if at else "wb") as stream:
-            stream.write(unpacked(data))
-        return {}
+            stream.write(unpack(data))
+        return Done()
 
-    def _start(self, name: str, arguments: list[str], env: Mapping[str, str], private: bool = False) -> dict[str, Any]:
+    def _start(self, name: str, arguments: list[str], env: Mapping[str, str], private: bool = False) -> StartedProcess:
         """Start a process. Its output goes to `name`.log.
 
         Args:
             name: Name of the process, such as `worker-0`.
             arguments: The command line.
-            variables: Environment variables, added to those of the machine.
+            env: Environment variables, added to those of the machine.
             private: Start it in the private network that all such processes of the run share.
-
-        Returns:
-            The process id.
         """
         assert self.folder is not None
         if private and self._network is None:
@@ -204,30 +232,30 @@ class Agent:
         env = {**worker_variables(os.environ, self.folder / "tmp"), **env}
         child = children.start(arguments, env, log, self.folder, self._network if private else None)
         self.started[name] = child
-        return {"pid": child.pid}
+        return StartedProcess(child.pid)
 
-    def _stack(self, pid: int, number: int) -> dict[str, Any]:
+    def _stack(self, pid: int, number: int) -> Done:
         if pid not in self._pids.values():
             raise ValueError(f"{pid} is not a worker here")
         os.kill(pid, number)
-        return {}
+        return Done()
 
-    def _is_stopped(self, pid: int) -> dict[str, Any]:
-        return {"stopped": pid in self._pids.values() and processes.is_stopped(pid)}
+    def _is_stopped(self, pid: int) -> WorkerState:
+        return WorkerState(pid in self._pids.values() and processes.is_stopped(pid))
 
-    def _ping(self) -> dict[str, Any]:
+    def _ping(self) -> Done:
         """Answer after a tick, so that the controller has received all earlier events before the answer."""
         self.tick()
-        return {}
+        return Done()
 
-    def _finish(self, ending: Sequence[str] = ()) -> dict[str, Any]:
+    def _finish(self, ending: Sequence[str] = ()) -> Done:
         """End all processes of the run, then its containers with the command `ending`, and send the remaining files."""
         processes.end_descendants()
         children.run_ending(ending)  # only now, because `end_descendants` would end this command too
         self.tick()
         self._ship(math.inf)
         self._forget_run()
-        return {}
+        return Done()
 
     def _run_command(self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]) -> None:
         """Run a command in a thread. Its exit code and output are sent as the answer when it ends."""
@@ -243,7 +271,8 @@ class Agent:
                     env={**inherited_variables(os.environ), **env},
                     check=False,
                 )
-                self.wire.send(answer=number, code=done.returncode, output=done.stdout, errors=done.stderr)
+                output = CommandOutput(done.returncode, done.stdout, done.stderr)
+                self.wire.send(answer=number, response=encode(output))
             except subprocess.TimeoutExpired:
                 self.wire.send(answer=number, error=f"{command[0]} does not answer within {most_seconds:g} s")
             except OSError as error:
@@ -251,26 +280,26 @@ class Agent:
 
         threading.Thread(target=work, daemon=True).start()
 
-    def _read(self, path: str) -> dict[str, Any]:
-        """Return the first `READ_BYTES` of a file on this machine. None if the file does not exist."""
+    def _read(self, path: str) -> FileContent:
+        """Return the first `READ_BYTES` of a file on this machine."""
         try:
             with files.open_stream(path) as stream:
-                return {"data": packed(stream.read(READ_BYTES))}
+                return FileContent(stream.read(READ_BYTES))
         except FileNotFoundError:
-            return {"data": None}
+            return FileContent(None)
 
-    def _ports(self, count: int, address: str) -> dict[str, Any]:
-        return {"ports": network.free_ports(count, address)}
+    def _ports(self, count: int, address: str) -> FreePorts:
+        return FreePorts(tuple(network.free_ports(count, address)))
 
-    def _route(self, to: str) -> dict[str, Any]:
+    def _route(self, to: str) -> Route:
         """Return the address that a host name resolves to here, and the local address and interface that reach it."""
         peer = network.resolved(to)
         address, interface = network.route(peer)
-        return {"peer": peer, "address": address, "interface": interface}
+        return Route(peer, address, interface)
 
-    def _leave(self) -> dict[str, Any]:
+    def _leave(self) -> Done:
         self._leaving = True
-        return {}
+        return Done()
 
     def _forget_run(self) -> None:
         """End all processes of the run, and delete its files."""

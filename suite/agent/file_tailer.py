@@ -1,13 +1,12 @@
-"""Sends the files of a folder as messages: whole heartbeat files, and the bytes that were appended to all remaining files."""
+"""Sends the files of a folder as events: whole heartbeat files, and the bytes that were appended to all remaining files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from suite.agent.message_stream import packed
+from suite.agent.messages import FileEvent, HeartbeatEvent
 from suite.common.run_folder import is_beat, is_temporary
 
 CHUNK_BYTES = 192 << 10
@@ -24,8 +23,8 @@ class FileTailer:
         self._sent: dict[str, tuple[int, int]] = {}
         """Maps a file to its inode and the bytes sent. For a heartbeat file, to its inode and modification time (ns)."""
 
-    def new(self, most_bytes: float) -> Iterator[dict[str, Any]]:
-        """Yield new contents of the files as messages.
+    def new(self, most_bytes: float) -> Iterator[FileEvent | HeartbeatEvent]:
+        """Yield new contents of the files as events.
 
         Heartbeats come last, so that a worker's final heartbeat never overtakes the output that the worker wrote before it.
 
@@ -40,23 +39,23 @@ class FileTailer:
                 if is_beat(name):
                     yield from self._beat(name)
                     continue
-                for message in self._appended(name) if most_bytes > 0 else ():
-                    yield message
+                for event in self._appended(name) if most_bytes > 0 else ():
+                    yield event
                     most_bytes -= CHUNK_BYTES
                     if most_bytes <= 0:
                         break
             except FileNotFoundError:  # replaced at this moment
                 continue
 
-    def _beat(self, name: str) -> Iterator[dict[str, Any]]:
+    def _beat(self, name: str) -> Iterator[HeartbeatEvent]:
         status = os.stat(self.folder / name)
         state = status.st_ino, status.st_mtime_ns
         if self._sent.get(name) != state:
             data = (self.folder / name).read_bytes()
             self._sent[name] = state
-            yield {"file": name, "whole": data.decode(errors="replace")}
+            yield HeartbeatEvent(name, data.decode(errors="replace"))
 
-    def _appended(self, name: str) -> Iterator[dict[str, Any]]:
+    def _appended(self, name: str) -> Iterator[FileEvent]:
         status = os.stat(self.folder / name)
         if self._sent.get(name) == (status.st_ino, status.st_size):
             return
@@ -69,7 +68,7 @@ class FileTailer:
                 stream.seek(at)
                 data = stream.read(min(CHUNK_BYTES, status.st_size - at))
                 self._sent[name] = status.st_ino, at + len(data)
-                yield {"file": name, "at": at, "data": packed(data)}
+                yield FileEvent(name, at, data)
                 at, whole = at + len(data), False
                 if not data:  # truncated at this moment: the next call sends the file from its start
                     return

@@ -1,13 +1,12 @@
 """Messages between controller and agent: a pair of streams with a JSON object per line, and a keep-alive message when idle.
 
-JSON escapes line ends, and bytes are encoded as base64, so each line is a message. Neither side ever blocks on its peer: a
-reader thread and a writer thread serve the streams. If the connection is down, messages fill a queue instead of blocking
-the sender.
+JSON escapes line ends, so each line is a message (suite/agent/messages.py). Neither side ever blocks on its peer: a reader
+thread and a writer thread serve the streams. If the connection is down, messages fill a queue instead of blocking the
+sender.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import queue
@@ -106,13 +105,3 @@ def _message(line: bytes) -> Message | None:
         if isinstance(value, dict):
             return value
     return None
-
-
-def packed(data: bytes) -> str:
-    """Return bytes as a base64 string, which a message can hold."""
-    return base64.b64encode(data).decode()
-
-
-def unpacked(text: str) -> bytes:
-    """Return the bytes of a string from `packed`."""
-    return base64.b64decode(text)

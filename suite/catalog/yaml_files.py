@@ -1,13 +1,14 @@
 """Reads YAML files of the user: settings, hyperparameter sets, studies, descriptions of systems.
 
 A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In addition, the loader refuses a
-key that occurs twice. Each mistake is one message that names the file and the line. PyYAML is imported when the first file is
-read, because workers do not need it.
+key that occurs twice, and aliases that expand to a huge content. Each mistake is one message that names the file and the line.
+PyYAML is imported when the first file is read, because workers do not need it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 18
 """Size limit of a file in bytes. PyYAML's loader in Python reads this in a few seconds."""
+MAX_ALIASED = 10_000
+"""Largest number of values that the aliases of a file may add to the values that are written out.
+
+Each alias (`*NAME`) costs a few bytes, but repeats a whole list or mapping. Aliases of lists of aliases multiply, so that 1 kB
+would expand to billions of values as soon as the content is copied, for example by OmegaConf.
+"""
 _MAX_SHOWN = 40
 """Characters of a value that a message repeats."""
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -75,6 +82,12 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
     class Loader(yaml.SafeLoader):
         """PyYAML's safe loader, with a line number in every error. It refuses duplicate keys and control characters."""
 
+        def get_single_node(self) -> yaml.Node | None:
+            root = super().get_single_node()
+            if root is not None:
+                _check_aliases(root)
+            return root
+
         def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
             try:
                 return super().construct_object(node, deep)
@@ -99,6 +112,39 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
             return super().construct_mapping(node, deep)
 
     return Loader
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values, or if one contains itself."""
+    import yaml
+
+    sizes: dict[int, int | None] = {}
+    """Number of values in each list and mapping, aliases expanded, by the id of the node. None: it is being counted."""
+    written = 0
+    """Number of values so far, aliases not expanded."""
+
+    def expanded_size(node: yaml.Node) -> int:
+        nonlocal written
+        if not isinstance(node, yaml.CollectionNode):
+            written += 1
+            return 1
+        if id(node) in sizes:
+            known_size = sizes[id(node)]
+            if known_size is None:
+                raise yaml.MarkedYAMLError(problem="an alias contains itself", problem_mark=node.start_mark)
+            return known_size
+        sizes[id(node)] = None
+        written += 1
+        size = 1
+        for item in node.value if isinstance(node, yaml.SequenceNode) else itertools.chain.from_iterable(node.value):
+            size += expanded_size(item)
+            if size - written > MAX_ALIASED:
+                problem = f"aliases (*NAME) repeat more than {MAX_ALIASED:,} values. Write fewer aliases"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        sizes[id(node)] = size
+        return size
+
+    expanded_size(root)
 
 
 def _error_text(error: yaml.MarkedYAMLError, text: str) -> str:

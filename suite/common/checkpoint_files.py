@@ -13,15 +13,15 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.common.loop_state import LoopState
 from workloads import files
 
 if TYPE_CHECKING:
-    from workloads.api import Arrays, Json
+    from workloads.api import Arrays
 
 KEPT = 2
 """Number of checkpoints that are kept. With two files, at least one is complete whenever the writer is killed."""
@@ -39,8 +39,7 @@ class Checkpoint:
     step: int
     state: Arrays
     """State of the trainer, which is the same on every rank."""
-    loop: Mapping[str, Json]
-    """State of the loop (suite.worker.loop)."""
+    loop: LoopState
     log: bytes
     """Lines of the log so far."""
     metrics: bytes
@@ -81,7 +80,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
     """
     import numpy as np
 
-    parts = (json.dumps(checkpoint.loop).encode(), checkpoint.log, checkpoint.metrics)
+    parts = (json.dumps(checkpoint.loop.to_json()).encode(), checkpoint.log, checkpoint.metrics)
     bytes_of = {name: np.frombuffer(part, np.uint8) for name, part in zip(MEMBERS, parts, strict=True)}
     state = {_STATE + name: array for name, array in checkpoint.state.items()}
     size = write_arrays(folder / f"checkpoint_{checkpoint.step}.npz", {**bytes_of, **state})
@@ -152,4 +151,4 @@ def read(path: Path, with_state: bool = True) -> Checkpoint:
         names = [name for name in archive.files if with_state and name.startswith(_STATE)]
         state = {name.removeprefix(_STATE): archive[name] for name in names}
         loop, log, metrics = (archive[name].tobytes() for name in MEMBERS)
-    return Checkpoint(step_of(path), state, json.loads(loop), log, metrics)
+    return Checkpoint(step_of(path), state, LoopState.from_json(json.loads(loop)), log, metrics)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_code, parse_status
+from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_code
 from suite.common.run_folder import STATUS_FILE
+from suite.common.status_file import StatusFile
 from workloads import files
 
 _TOKEN = b":::MLLOG"
@@ -36,10 +37,9 @@ def read_logged_end(log: Path) -> RunEnd | None:
 def read_filed_end(folder: Path) -> RunEnd | None:
     """Return the end that `status.json` in a run's folder records, or None if the file is missing or damaged."""
     try:
-        filed = files.read_json(folder / STATUS_FILE)
+        return StatusFile.read(folder / STATUS_FILE).end
     except (OSError, ValueError):
         return None
-    return parse_status(filed) if isinstance(filed, dict) else None
 
 
 def _parse(line: bytes) -> RunEnd | None:

@@ -81,19 +81,13 @@ class RunEnd:
 SUCCESS = RunEnd(EndStatus.SUCCESS)
 
 
-def parse_status(filed: Mapping[str, object]) -> RunEnd | None:
-    """Return the end that the object of a `status.json` records, or None without a status.
-
-    An unknown status of a later version counts as a failure.
-    """
-    text, detail = str(filed.get("status") or ""), str(filed.get("reason") or "")
-    if not text:
-        return None
+def end_of(status_text: str, code: str, detail: str) -> RunEnd:
+    """Return the end with the status, the code, and the sentence of a file. An unknown status counts as a failure."""
     try:
-        status = EndStatus(text)
+        status = EndStatus(status_text)
     except ValueError:
-        return RunEnd(EndStatus.FAILED, EndCode.ERROR, detail or f"status {text[:40]}")
-    return RunEnd(status, parse_code(filed.get("code"), status, detail), detail)
+        return RunEnd(EndStatus.FAILED, EndCode.ERROR, detail or f"status {status_text[:40]}")
+    return RunEnd(status, parse_code(code, status, detail), detail)
 
 
 def parse_code(code: object, status: EndStatus, sentence: str) -> EndCode:

@@ -16,8 +16,6 @@ RUN_FILE = "run.json"
 """File with the specification of a run. The controller writes it before the run starts."""
 STATUS_FILE = "status.json"
 """File with the end of a run. Only the controller writes it."""
-OPEN_REASONS = "open_reasons"
-"""Key of status.json for the reasons for division open that were found during the run."""
 _BEAT = re.compile(r"\.worker-\d+\.json")
 
 

@@ -29,7 +29,7 @@ from suite.compliance.complaints import (
 from suite.compliance.equivalences import equivalences
 from suite.compliance.find_rules import RULESET, find_rules, hints, open_rules
 from suite.compliance.rulesets import Ruleset
-from suite.results.logs.collect import NOT_ENDED, filed_end
+from suite.results.logs.collect import NOT_ENDED, end_next_to
 from suite.results.logs.events import Event, Problem, without_repeats
 from suite.results.logs.foreign import attempts
 from suite.results.logs.lines import read_file
@@ -89,7 +89,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Ruleset(RULESET)).name, ())
-    if record.end.status is EndStatus.TRUNCATED and filed_end(path.with_name("status.json")) == NOT_ENDED:
+    if record.end.status is EndStatus.TRUNCATED and end_next_to(path) == NOT_ENDED:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
     has_none = bool(record.settings.profile) and rulesets.ruleset_of(record) == ""

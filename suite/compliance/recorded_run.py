@@ -10,19 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from suite.common.run_end import EndCode, EndStatus
-from suite.common.run_folder import OPEN_REASONS
+from suite.common.run_folder import STATUS_FILE
+from suite.common.status_file import StatusFile
 from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_division import is_logged_closed
 from suite.compliance.logged_workload import suite_run_value
-from suite.results.logs.collect import filed_end
+from suite.results.logs.collect import end_next_to
 from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_lines, json_object
+from suite.results.logs.recorded_telemetry import json_lines
 from suite.results.text import clean
 from suite.worker.log_header import machine_digest
 from workloads.api import Json, Settings, field_names
 
-RUN_FILE, STATUS_FILE, METRICS_FILE = "run.json", "status.json", "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 ELAPSED_SECONDS = 1.0
 """Longest wait of a process between two readings of its clock that follow each other directly, on a busy machine."""
 _RESTORE = "give the log with the files that the suite wrote next to it, as they were written, or run again"
@@ -98,7 +99,7 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
     unverified = [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
     if not any(json_lines(record.path.with_name(METRICS_FILE))):
         unverified.append(f"{METRICS_FILE} is not next to the log")
-    if filed_end(record.path.with_name(STATUS_FILE)) is None:
+    if end_next_to(record.path) is None:
         unverified.append(f"{STATUS_FILE} is not next to the log")
     return unverified
 
@@ -223,7 +224,7 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     The controller sees failures that the log does not hold, and reasons for division open that the log has in its last line.
     """
     yield from _open_reason_complaints(record)
-    filed = filed_end(record.path.with_name(STATUS_FILE))
+    filed = end_next_to(record.path)
     if record.end.status is not EndStatus.SUCCESS or filed is None or filed.code is EndCode.CONTROLLER_KILLED:
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
@@ -232,10 +233,13 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
 
 
 def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
-    reasons = json_object(record.path.with_name(STATUS_FILE)).get(OPEN_REASONS)
-    for reason in reasons if isinstance(reasons, list) else ():
+    try:
+        reasons = StatusFile.read(record.path.with_name(STATUS_FILE)).open_reasons
+    except (OSError, ValueError):
+        return
+    for reason in reasons:
         if reason not in record.settings.deviations:
-            needed = f"{clean(str(reason), 120)}, as in {STATUS_FILE}"
+            needed = f"{clean(reason, 120)}, as in {STATUS_FILE}"
             yield Complaint("suite_open", 0, MISSING, needed, _RESTORE)
 
 

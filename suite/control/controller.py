@@ -20,7 +20,7 @@ from suite.config.compose import compose
 from suite.control.command import Command, output_folder
 from suite.control.interrupts import WholeLines, listen, resuming_command
 from suite.control.summary import one_line, print_summary
-from suite.control.targets.choose_target import choose_target
+from suite.control.targets.choose_target import choose_target, print_configuration
 from suite.plan.sweep_commands import commands_to_resume
 
 
@@ -80,9 +80,11 @@ def _run_command(arguments: Sequence[str]) -> int:
         request = compose(arguments)
         if not request.jobs:
             return 0
-        if request.shown is None:
-            for note in request.notes:
-                console.print(escape(note), soft_wrap=True)
+        if request.shown is not None:
+            print_configuration(request)
+            return 0
+        for note in request.notes:
+            console.print(escape(note), soft_wrap=True)
         command = Command(request, output_folder(request.jobs[0]), console)
         with choose_target(command) as target:
             ended = target.ended

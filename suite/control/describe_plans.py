@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from suite.common.paths import log_root
+from suite.common.run_folder import STATUS_FILE
 from suite.common.runspec import read_run
+from suite.common.status_file import StatusFile
 from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
 from suite.plan.job import Job, PartialJob, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
-from workloads import files
 
 MAX_RUNS = 1000
 """Largest number of earlier runs that are searched for a time, the newest first."""
@@ -181,10 +181,9 @@ def _earlier() -> Iterator[Earlier]:
     """Yield the finished runs in the log folder."""
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MAX_RUNS]:
         try:
-            run, status = read_run(path), files.read_json(path.with_name("status.json"))
-            if status["status"] in FINISHED:
-                began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
-                yield Earlier(identity(run), run.identity["device_name"], (ended - began).total_seconds())
+            run, filed = read_run(path), StatusFile.read(path.with_name(STATUS_FILE))
+            if filed.status in FINISHED:
+                yield Earlier(identity(run), run.identity["device_name"], filed.seconds)
         except (
             OSError,
             ValueError,

@@ -87,14 +87,13 @@ def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
 def check_jobs(
     command: Command, plans: Sequence[Plan], hosts: Sequence[AvailableHost] = (), here: bool = True
 ) -> CheckedJobs:
-    """Check and return the jobs of a command. Missing demo data sets are generated first.
+    """Return the jobs of a command whose plans the target has not refused. Missing demo data sets are generated first.
 
     Raises:
         ValueError: The command cannot run. The message lists all obstacles, each on a separate line.
         OSError: A data set cannot be written.
     """
     request = command.request
-    refuse(request, plans, here)
     drafts = [job_plan.draft for job_plan in plans if job_plan.draft is not None and not job_plan.findings]
     check_trainers(drafts, request.plugins)
     # The plans are repeated even if no data set is generated here, because a different command may have generated it.

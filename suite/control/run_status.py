@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from suite.catalog.deviations import Deviation
-from suite.common.run_folder import OPEN_REASONS, STATUS_FILE
-from suite.common.runspec import RunSpec, write_atomically
+from suite.common.run_folder import STATUS_FILE
+from suite.common.runspec import RunSpec
+from suite.common.status_file import StatusFile
 from workloads.process_identity import this_process
 
 
@@ -30,7 +30,7 @@ class RunStatus:
     """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
 
 
-class StatusFile:
+class StatusWriter:
     """Writes the status of a run. Durations come from the monotonic clock, because the wall clock may be changed."""
 
     def __init__(self, run: RunSpec) -> None:
@@ -51,23 +51,19 @@ class StatusFile:
         if status.status != "running":
             elapsed = datetime.timedelta(seconds=time.monotonic() - self._start)
             self._ended = ended = self._ended or self.started + elapsed
-        value = asdict(status)
-        if not status.node:
-            del value["node"]
-        value |= {
-            "started": _time_text(self.started),
-            "ended": None if ended is None else _time_text(ended),
-            "controller": this_process(),
-            "run_index": self._run.run_index,
-            "workload": settings.workload,
-            "framework": settings.framework,
-            "profile": settings.profile,
-            "devices": settings.devices,
-        }
-        if open_reasons:
-            value[OPEN_REASONS] = [reason.text for reason in open_reasons]  # these are also in the last line of the log
-        text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-        write_atomically(Path(self._run.folder) / STATUS_FILE, text)
+        filed = StatusFile(
+            **asdict(status),
+            started=_time_text(self.started),
+            ended=None if ended is None else _time_text(ended),
+            controller=this_process(),
+            run_index=self._run.run_index,
+            workload=settings.workload,
+            framework=settings.framework,
+            profile=settings.profile,
+            devices=settings.devices,
+            open_reasons=tuple(reason.text for reason in open_reasons),  # these are also in the last line of the log
+        )
+        filed.write(Path(self._run.folder) / STATUS_FILE)
 
 
 def _time_text(moment: datetime.datetime) -> str:

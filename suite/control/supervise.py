@@ -18,7 +18,7 @@ from suite.control.machine_records import MachineRecords
 from suite.control.open_reasons import append_open_reasons, code_deviation
 from suite.control.progress import Progress
 from suite.control.run_monitor import POLL_SECONDS, RunMonitor
-from suite.control.run_status import RunStatus, StatusFile
+from suite.control.run_status import RunStatus, StatusWriter
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, command_variables, create_rendezvous, needs_private_network
 from suite.launch.hosts import hosts_of
@@ -65,7 +65,7 @@ class Supervisor:
         if not links:
             self.monitor.controls += local_controls(self.hosts, self.folder, environment)
         self._records = MachineRecords(self.run_spec, has_agents=bool(links))
-        self._status_file = StatusFile(self.run_spec)
+        self._status_writer = StatusWriter(self.run_spec)
         self.open_reasons: list[Deviation] = []
         """Reasons for division open that were found after the first lines of the log were written."""
 
@@ -86,7 +86,7 @@ class Supervisor:
             self._checkpoint.replace(self.folder / self._checkpoint.name)
         status = RunStatus("failed", "the controller stopped because of an unexpected error")
         try:
-            self._status_file.write(RunStatus("running"))
+            self._status_writer.write(RunStatus("running"))
             self._records.prepare()
             for host in self.hosts if self._links else ():
                 control = remote_control(self._links, host, self.folder, self.environment, self._records)
@@ -129,7 +129,7 @@ class Supervisor:
         full = full_disk(status, self.folder, self.monitor.controls)  # before any file is removed
         self._end_processes()
         status = with_advice(status, self.run_spec, full)
-        self._status_file.write(status)
+        self._status_writer.write(status)
         heartbeats = self.monitor.heartbeats()
         self.monitor.remove_heartbeats()
         server_hosts = {self.monitor.command_hosts[name].name for name in self.monitor.servers}
@@ -161,5 +161,5 @@ class Supervisor:
             status = RunStatus(
                 "failed", f"cannot append reasons for division open to the log: {error} (reasons: {sentences})"
             )
-        self._status_file.write(status, self.open_reasons)
+        self._status_writer.write(status, self.open_reasons)
         return status

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from suite.common.run_config import LaunchConfig
+from suite.launch.host_facts import HostFacts
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Launcher:
 
     The arguments are the name of the machine, `launch.*`, and the agent's command.
     """
-    build_kill_argv: Callable[[str, LaunchConfig, Mapping[str, Any]], list[str]] = lambda name, launch, facts: []
+    build_kill_argv: Callable[[str, LaunchConfig, HostFacts], list[str]] = lambda name, launch, facts: []
     """Returns the argv that ends an agent without its cooperation. Empty: there is no such command.
 
-    The arguments are the name of the machine, `launch.*`, and the agent's facts.
+    The arguments are the name of the machine, `launch.*`, and the description of the machine.
     """
     available_text: str = "{} named"
     """Phrase for the number of available machines (`{}`), for an error message."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -120,14 +120,17 @@ def gpus() -> list[Gpu]:
         return _query_each(library, query)
 
 
-def hardware() -> dict[str, Any]:
+def hardware(visible_gpus: Sequence[Gpu] | None = None) -> dict[str, Any]:
     """Return the CPU, memory, and GPUs of this machine for run.json.
 
-    The list of GPUs is empty if a GPU does not answer. A command that uses GPUs checks them before it calls this function.
+    Args:
+        visible_gpus: Result of `gpus`. None: query it. The list in run.json is then empty if a GPU does not answer. A command
+            that uses GPUs checks them before it calls this function.
     """
-    visible_gpus: list[Gpu] = []
-    with contextlib.suppress(ValueError):
-        visible_gpus = gpus()
+    if visible_gpus is None:
+        visible_gpus = []
+        with contextlib.suppress(ValueError):
+            visible_gpus = gpus()
     return {
         "host": platform.node(),
         "cpu_model": cpu_model(),

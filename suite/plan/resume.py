@@ -23,11 +23,11 @@ from suite.common import checkpoint_files
 from suite.common.job_name import is_in_name
 from suite.common.labels import Label, LabelKind
 from suite.common.logged_end import read_filed_end, read_logged_end
-from suite.common.run_end import EndCode, EndStatus, parse_status
+from suite.common.run_end import EndCode, EndStatus
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
-from suite.common.runspec import RunSpec, read_run, write_atomically
+from suite.common.runspec import RunSpec, read_run
+from suite.common.status_file import StatusFile
 from suite.launch.recorded_env import identifying_variables
-from workloads import files
 from workloads.api import Json, Settings, field_names
 
 FINISHED = ("success", "target_missed")
@@ -124,31 +124,29 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
     """
     path = folder / STATUS_FILE
     try:
-        filed = files.read_json(path)
+        filed = StatusFile.read(path)
     except (OSError, ValueError):
-        filed = {}
-    filed = filed if isinstance(filed, dict) else {}
-    end = parse_status(filed)
+        filed = StatusFile("")
+    end = filed.end
     if end is not None and end.status not in (EndStatus.RUNNING, EndStatus.INTERRUPTED):
         return
     settings = run.settings
     log_time = (folder / f"result_{run.run_index}.txt").stat().st_mtime
     ended = datetime.datetime.fromtimestamp(log_time).astimezone().isoformat(timespec="milliseconds")
-    value = {
-        "reason": "",
-        "code": EndCode.NONE.value,
-        "process": None,
-        "started": ended,
-        "run_index": run.run_index,
-        "workload": settings.workload,
-        "framework": settings.framework,
-        "profile": settings.profile,
-        "devices": settings.devices,
-        **{name: value for name, value in filed.items() if name not in ("reason", "code")},
-        "status": status,
-        "ended": ended,
-    }
-    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    restored = replace(
+        filed,
+        status=status,
+        reason="",
+        code=EndCode.NONE.value,
+        started=filed.started or ended,
+        ended=ended,
+        run_index=run.run_index,
+        workload=settings.workload,
+        framework=settings.framework,
+        profile=settings.profile,
+        devices=settings.devices,
+    )
+    restored.write(path)
 
 
 def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:

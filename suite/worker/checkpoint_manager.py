@@ -13,6 +13,7 @@ import numpy as np
 
 from suite.common import checkpoint_files
 from suite.common.checkpoint_files import Checkpoint
+from suite.common.loop_state import LoopState
 from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.worker.evaluation import keep_alive
 from suite.worker.heartbeat import HeartbeatWriter
@@ -79,12 +80,12 @@ class CheckpointManager:
         self._written = self._written if answer > 0 else now
         return answer < 0
 
-    def save(self, step: int, loop_state: Mapping[str, Json], contention: Mapping[str, Json]) -> None:
+    def save(self, step: int, loop_state: LoopState, contention: Mapping[str, Json]) -> None:
         """Write a checkpoint. This is a collective call.
 
         Args:
             step: Steps that are done.
-            loop_state: State of the loop, which `restore` returns.
+            loop_state: State of the loop, without the contention.
             contention: Measurements of this worker's share of the machine so far.
         """
         begin = perf_counter()
@@ -93,13 +94,13 @@ class CheckpointManager:
             local = np.frombuffer(json.dumps(contention).encode(), np.uint8)
             gathered = self.trainer.gather({"contention": local})
             if gathered is not None:
-                of_all = [json.loads(np.asarray(arrays["contention"]).tobytes()) for arrays in gathered]
+                of_all = tuple(json.loads(np.asarray(arrays["contention"]).tobytes()) for arrays in gathered)
                 folder = Path(self.run_spec.folder)
                 metrics = folder / "metrics.jsonl"
                 checkpoint = Checkpoint(
                     step,
                     self.trainer.state_dict(),
-                    {**loop_state, "contention": of_all},
+                    replace(loop_state, contention=of_all),
                     self.log.written(),
                     files.read_bytes(metrics, LOG_BYTES) if metrics.exists() else b"",
                 )
@@ -107,7 +108,7 @@ class CheckpointManager:
                 self.log.event("suite_checkpoint", {"seconds": round(perf_counter() - begin, 6), **written}, step=step)
             self.trainer.broadcast(0.0)  # without this, workers would wait for rank 0 inside a step, which is timed
 
-    def restore(self) -> tuple[int, Mapping[str, Json]]:
+    def restore(self) -> tuple[int, LoopState]:
         """Load the state of the trainer from the checkpoint of a resumed run. Called after `setup`.
 
         Returns:

@@ -27,13 +27,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.loop_state import Block, LoopState
 from suite.common.run_end import EndCode
-from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
@@ -57,27 +56,6 @@ class Outcome:
     """`success` or `target_missed`, the same on every rank."""
     reason: str = ""
     """Why the target was missed. Only rank 0 has the scores, so only its reason includes them."""
-
-
-@dataclass
-class Block:
-    """Measurements of an evaluation block, which ends with an evaluation, or at the end of the run."""
-
-    number: int
-    first_step: int
-    stop_step: int
-    train_seconds: float = 0.0
-    evaluation_seconds: float = 0.0
-    data_wait_seconds: float = 0.0
-    samples: int = 0
-    data_bytes: int = 0
-    """Size of the arrays that the devices of this process received."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Amounts of the training data in the further units of the workload, by unit."""
-    loss: float = float("nan")
-    """Mean over the last `loss_steps` steps."""
-    loss_steps: int = 0
-    """Steps of the block's newest epoch so far."""
 
 
 class Loop:
@@ -104,7 +82,7 @@ class Loop:
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
-        self.contention = Contention(worker.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
+        self.contention = Contention(worker.cores, servers=lambda: servers_of(Path(run.folder)))
         self.step_times = StepTimes()
         self.asynchronous = Asynchronous(trainer, worker) if run.settings.asynchronous else None
         self.straggler_seconds = (
@@ -159,10 +137,10 @@ class Loop:
         self.heartbeat.start_clock(self.log.seconds_since("run_start"))
         self._build()
         self.position, loop_state = self.checkpoints.restore()
-        self.block = Block(**{**loop_state["block"], "counts": Counter(loop_state["block"]["counts"])})
-        self.scores, self.train_seconds = loop_state["scores"], loop_state["train_seconds"]
-        self.heartbeat.update(step=self.position, samples=loop_state["samples"])
-        self.contention.begin(loop_state["contention"][self.worker.rank])
+        self.block, self.train_seconds = loop_state.block, loop_state.train_seconds
+        self.scores = dict(loop_state.scores)
+        self.heartbeat.update(step=self.position, samples=loop_state.samples)
+        self.contention.begin(loop_state.contention[self.worker.rank])
         stopped_ms = self.run_spec.resume_from["stopped_ms"]
         idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
         self.log.event("suite_continued", idle, step=self.position)
@@ -305,13 +283,7 @@ class Loop:
     def _checkpoint(self, step: int) -> None:
         """Write a checkpoint after `step` steps, if it is due."""
         if self.checkpoints.should_save(step):
-            block = {**vars(self.block), "counts": dict(self.block.counts)}
-            loop_state = {
-                "block": block,
-                "scores": self.scores,
-                "train_seconds": self.train_seconds,
-                "samples": self.heartbeat.state.samples,
-            }
+            loop_state = LoopState(self.block, self.scores, self.train_seconds, self.heartbeat.state.samples)
             self.checkpoints.save(step, loop_state, self.contention.end())
 
     def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:

@@ -14,15 +14,16 @@ from pathlib import Path
 import psutil
 
 from suite.common.registry import load_trainer, load_workload
+from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import read_run
 from suite.launch.base import SERVER, SERVER_VARIABLE
 from suite.launch.children import die_with_parent
 from suite.launch.private_network import check_network
 
 
-def servers_of(run_file: Path) -> list[psutil.Process]:
-    """Return the server processes of a run on this machine that this process can see. MXNet's scheduler is also a server."""
-    servers = []
+def servers_of(folder: Path) -> list[psutil.Process]:
+    """Return the server processes of the run in a folder that this process can see. MXNet's scheduler is also a server."""
+    servers, run_file = [], folder / RUN_FILE
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             command = process.cmdline()

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from suite.agent.messages import LEAVE, RUN_COMMAND
 from suite.common.run_config import LaunchConfig
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import launchers
@@ -92,14 +93,14 @@ class Agents:
             ValueError: The configured method of clearing fails on a machine. The message names the machine.
         """
         settings = job.template.settings
-        request = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
-        argv = [sys.executable, "-m", "suite.control.caches", json.dumps(request)]
+        arguments = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
+        argv = [sys.executable, "-m", "suite.control.caches", json.dumps(arguments)]
         order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": own_variables()}
         all_cleared, lines = True, []
-        for link, response in request_all(self._links[: settings.nodes], "run_command", CLEAR_SECONDS, **order):
-            if response["code"] != 0:
+        for link, response in request_all(self._links[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order):
+            if response.code != 0:
                 raise ValueError(f"machine {link.name}: {last_error_line(response)}")
-            cleared, line = json.loads(response["output"])
+            cleared, line = json.loads(response.output)
             all_cleared = all_cleared and bool(cleared)
             lines += [f"machine {link.name}: {line}"] if line else []
         return all_cleared, lines
@@ -126,7 +127,7 @@ class Agents:
         """Stop all agents. Signals are delayed until this is done."""
         with signals_held():
             for link in self._links:
-                link.send_request("leave")
+                link.send_request(LEAVE)
             for link in self._links:
                 link.close()
 
@@ -137,9 +138,17 @@ class Agents:
         for link, (address, interface) in zip(self._links, addresses, strict=True):
             assert link.facts is not None
             facts = link.facts
-            cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
-            no_network = facts.get("private_network_fault", "")
-            hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault, no_network))
+            hosts.append(
+                AvailableHost(
+                    facts.name,
+                    address,
+                    interface,
+                    facts.cores,
+                    facts.hardware,
+                    facts.gpu_fault,
+                    facts.private_network_fault,
+                )
+            )
         names = [host.name for host in hosts]
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:

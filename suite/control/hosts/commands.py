@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
+from suite.agent.messages import RUN_COMMAND, CommandOutput
 from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection
@@ -32,9 +32,9 @@ def run_on_hosts(
     Args:
         arguments: Arguments of `suite`.
         launch: `launch.*` of the command.
-        say: Receives each line of output, with the name of the machine as prefix, in the order of the machines. A machine that
-            cannot be reached yields a line with the reason.
-        variables: Environment variables.
+        print_line: Receives each line of output, with the name of the machine as prefix, in the order of the machines. A
+            machine that cannot be reached yields a line with the reason.
+        env: Environment variables.
 
     Raises:
         ValueError: The machines are not set, or the program that connects to them is not installed here.
@@ -63,15 +63,15 @@ def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[st
     order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": own_variables()}
     try:
         link.greet()
-        return _read(link.call("run_command", MAX_SECONDS, **order))
+        return _read(link.call(RUN_COMMAND, MAX_SECONDS, **order))
     except (ValueError, ConnectionLost) as error:
         return NOT_CARRIED_OUT, [str(error).removeprefix(f"{link.name}: ")]
 
 
-def _read(response: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """Return the exit code and the lines in the answer of an agent."""
-    code = int(response["code"])
-    lines = [line for line in (*response["output"].splitlines(), *response["errors"].splitlines()) if line.strip()]
+def _read(response: CommandOutput) -> tuple[int, list[str]]:
+    """Return the exit code and the lines of a command that an agent ran."""
+    code = response.code
+    lines = [line for line in (*response.output.splitlines(), *response.errors.splitlines()) if line.strip()]
     if code < 0:
         return 128 - code, [*lines, f"ended with {exit_text(code)}"]
     return code, lines or [f"no output, exit code {code}"]

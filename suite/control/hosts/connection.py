@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 
 from suite import __version__
 from suite.agent.message_stream import Message, MessageStream
+from suite.agent.messages import LEAVE, Event, MessageError, Request, Response, SignalEvent, decode, decode_message
 from suite.control.hosts.host_control import ConnectionLost, HostFailure
+from suite.control.hosts.scheduler_text import find_scheduler_lines
 from suite.launch.children import exit_text
+from suite.launch.host_facts import HostFacts
+
+T = TypeVar("T")
 
 LOOK_SECONDS = 0.2
 """Interval in which a wait for a message checks whether the machine is lost."""
-ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
-"""Matches the message of srun when SLURM ends a step: `*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`."""
 CLIENT_SECONDS = 2.0
 """Time limit for srun or ssh to exit after its agent."""
 EXIT_REASON_SECONDS = 10.0
@@ -34,8 +36,8 @@ class Client:
     process: subprocess.Popen[bytes]
     word: str
     """Name of the program: `srun` or `ssh`."""
-    ending: Callable[[Message], list[str]]
-    """Returns, from the facts of the agent, the command that kills the agent from outside. Empty if it cannot be killed."""
+    ending: Callable[[HostFacts], list[str]]
+    """Returns, from the description of the machine, the command that kills the agent from outside. Empty: there is none."""
     errors: IO[bytes]
     """File with the standard error of the process."""
 
@@ -43,6 +45,14 @@ class Client:
         """Return the lines of the standard error."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace").strip().splitlines()
+
+
+@dataclass(frozen=True)
+class PendingResponse(Generic[T]):
+    """A request that was sent."""
+
+    number: int
+    request: Request[T]
 
 
 class AgentConnection:
@@ -66,12 +76,12 @@ class AgentConnection:
         self.wait_seconds = wait_seconds
         self.port: int | None = None
         """Port of the rendezvous of the worker processes, if the user set `launch.port` and the port is on this machine."""
-        self.facts: Message | None = None
-        self.tell: Callable[[Message], None] = ignore_message
-        """Receives the messages that are not answers, except facts and signals."""
+        self.facts: HostFacts | None = None
+        self.on_event: Callable[[Event], None] = ignore_event
+        """Receives the events of the agent, except the description of the machine and signals."""
         self._client = client
         self._numbers = itertools.count()
-        self._answers: dict[int, Message] = {}
+        self._responses: dict[int, Response] = {}
         self._signal = ""
         self._loss: HostFailure | None = None
         self._ended = False
@@ -82,23 +92,20 @@ class AgentConnection:
             if loss := self.failure():
                 raise ValueError(loss.reason)
             self.listen(LOOK_SECONDS)
-        if self.facts["suite"] != __version__:
-            raise ValueError(
-                f"machine {self.name} has version {self.facts['suite']} of the suite, and this machine has version "
-                f"{__version__}. Install the same version on all machines"
-            )
+        if self.facts.suite != __version__:
+            raise ValueError(_version_text(self.name, self.facts.suite))
 
-    def send_request(self, do: str, **order: Any) -> int:
-        """Send a request, and return its number, with which `response` waits for the answer."""
+    def send_request(self, request: Request[T], **arguments: Any) -> PendingResponse[T]:
+        """Send a request. `get_response` waits for its response."""
         number = next(self._numbers)
-        self.wire.send(do=do, id=number, **order)
-        return number
+        self.wire.send(do=request.name, id=number, **arguments)
+        return PendingResponse(number, request)
 
-    def get_response(self, number: int, seconds: float) -> Message:
-        """Wait for the answer to a request, and return it.
+    def get_response(self, pending: PendingResponse[T], seconds: float) -> T:
+        """Wait for the response to a request, and return it.
 
         Args:
-            number: Number of the request.
+            pending: The request.
             seconds: Time limit.
 
         Raises:
@@ -106,32 +113,43 @@ class AgentConnection:
             ValueError: The agent could not carry out the request. The message is the agent's.
         """
         deadline = time.monotonic() + seconds
-        while number not in self._answers:
+        while pending.number not in self._responses:
             if loss := self.failure():
                 raise ConnectionLost(loss.reason)
             if time.monotonic() > deadline:
                 raise ConnectionLost(f"{self.name}: no answer within {seconds:g} s")
             self.listen(LOOK_SECONDS)
-        response = self._answers.pop(number)
-        if "error" in response:
-            raise ValueError(f"{self.name}: {response['error']}")
-        return response
+        response = self._responses.pop(pending.number)
+        if response.error is not None:
+            raise ValueError(f"{self.name}: {response.error}")
+        try:
+            return decode(pending.request.response, response.response)
+        except MessageError as error:
+            raise ValueError(_different_copy_text(self.name, error)) from None
 
-    def call(self, do: str, seconds: float = 20.0, **order: Any) -> Message:
-        """Send a request, wait up to `seconds` for the answer, and return it. Raises the errors of `response`."""
-        return self.get_response(self.send_request(do, **order), seconds)
+    def call(self, request: Request[T], seconds: float = 20.0, **arguments: Any) -> T:
+        """Send a request, wait up to `seconds` for the response, and return it. Raises the errors of `get_response`."""
+        return self.get_response(self.send_request(request, **arguments), seconds)
 
     def listen(self, seconds: float = 0.0) -> None:
         """Handle the messages that have arrived. Waits up to `seconds` for the first message."""
         for message in self.wire.received(seconds):
-            if "answer" in message:
-                self._answers[message["answer"]] = message
-            elif "facts" in message:
-                self.facts = message["facts"]
-            elif "signal" in message:
-                self._signal = message["signal"]
-            else:
-                self.tell(message)
+            try:
+                received = decode_message(message)
+            except MessageError as error:
+                if self.facts is None and "facts" not in message:
+                    continue  # output of a login shell
+                self._loss = self._loss or HostFailure("rank_died", _mismatch_text(self.name, message, error))
+                continue
+            match received:
+                case Response():
+                    self._responses[received.answer] = received
+                case HostFacts():
+                    self.facts = received
+                case SignalEvent():
+                    self._signal = received.name
+                case _:
+                    self.on_event(received)
 
     def failure(self) -> HostFailure | None:
         """Return why the machine is lost, or None.
@@ -144,8 +162,8 @@ class AgentConnection:
                 "interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run"
             )
         elif self._loss is None and self.wire.ended.is_set():
-            exit_description = self._exit_description()
-            status = "interrupted" if ENDED_BY_SCHEDULER.search(exit_description) else "rank_died"
+            exit_description, by_scheduler = self._exit_description()
+            status = "interrupted" if by_scheduler else "rank_died"
             self._loss = HostFailure(status, f"machine {self.name} is lost: {exit_description}")
         elif self._loss is None and self.wire.silent_seconds > self._patience:
             key = "wait_seconds" if self.facts is None else "lease_seconds"
@@ -164,7 +182,7 @@ class AgentConnection:
         """Stop the agent and its client. An agent that cannot be reached stops when its lease runs out."""
         if self._loss is None:
             with contextlib.suppress(ConnectionLost, ValueError):
-                self.call("leave", seconds=2.0)
+                self.call(LEAVE, seconds=2.0)
         self.wire.close()
         if self._client is None:
             return
@@ -177,17 +195,19 @@ class AgentConnection:
             self._client.process.kill()
             self._client.process.wait()
 
-    def _exit_description(self) -> str:
-        """Return why the connection ended, according to the output of the client and of the machine."""
+    def _exit_description(self) -> tuple[str, bool]:
+        """Return why the connection ended, according to the output of the client, and whether a scheduler ended it."""
         if self._client is None:
-            return "its agent closed the connection"
+            return "its agent closed the connection", False
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._client.process.wait(EXIT_REASON_SECONDS)
         strange_lines = [line.strip() for line in (*self.wire.strange, *self._client.stderr_lines()) if line.strip()]
-        relevant_lines = [line for line in strange_lines if ENDED_BY_SCHEDULER.search(line)] or strange_lines
+        scheduler_lines = find_scheduler_lines(strange_lines)
+        relevant_lines = scheduler_lines or strange_lines
         how = "has not ended" if code is None else f"ended with {exit_text(code)}"
-        return f"{self._client.word} {how}{f': {relevant_lines[-1]}' if strange_lines else ''}"
+        text = f"{self._client.word} {how}{f': {relevant_lines[-1]}' if strange_lines else ''}"
+        return text, bool(scheduler_lines)
 
 
 def _start(argv: list[str]) -> None:
@@ -203,5 +223,30 @@ def _start(argv: list[str]) -> None:
             )
 
 
-def ignore_message(message: Message) -> None:
-    """Discard a message. This is the handler between runs."""
+def ignore_event(event: Event) -> None:
+    """Discard an event. This is the handler between runs."""
+
+
+def _version_text(name: str, version: str) -> str:
+    """Return the error message for a machine with another version of the suite."""
+    return (
+        f"machine {name} has version {version} of the suite, and this machine has version {__version__}. "
+        f"Install the same version on all machines"
+    )
+
+
+def _different_copy_text(name: str, error: MessageError) -> str:
+    """Return the error message for a machine whose suite has the same version number, but sends other messages."""
+    return (
+        f"machine {name} has a different copy of version {__version__} of the suite ({error}). "
+        f"Install the same version on all machines"
+    )
+
+
+def _mismatch_text(name: str, message: Message, error: MessageError) -> str:
+    """Return the error message for a message that this version of the suite cannot read."""
+    facts = message.get("facts")
+    version = facts.get("suite") if isinstance(facts, dict) else None
+    if version is None or version == __version__:
+        return _different_copy_text(name, error)
+    return _version_text(name, str(version)[:40])

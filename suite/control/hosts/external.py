@@ -20,15 +20,18 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TypeVar
 
 from suite.agent.agent import Agent
 from suite.agent.message_stream import MessageStream
+from suite.agent.messages import decode, encode
 from suite.common.run_config import PORTS, LaunchConfig
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.launchers import agent_argv, connect_agent, expanded
 from suite.launch.children import TOKEN
+
+T = TypeVar("T")
 
 PORT = 29400
 """Port to which agents connect unless `launch.port` or MASTER_PORT is set."""
@@ -41,6 +44,42 @@ LINE_BYTES = 4096
 _MAX_PROCESSES = 1 << 20
 _ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
 """Matches a host name, whose parts have at most 63 characters, or an IPv4 or IPv6 address."""
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """First message of the handshake, from the controller."""
+
+    nonce: str
+    """Random value of the controller."""
+
+
+@dataclass(frozen=True)
+class AgentProof:
+    """Second message of the handshake, from the agent."""
+
+    rank: int
+    name: str
+    """Host name of the agent's machine."""
+    nonce: str
+    """Random value of the agent."""
+    proof: str
+
+
+@dataclass(frozen=True)
+class ControllerProof:
+    """Last message of the handshake, from the controller."""
+
+    proof: str = ""
+    """Empty if the controller sent a `Refusal`."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Last message of the handshake, from a controller that does not accept the agent."""
+
+    refused: str
+    """What is wrong about the agent: `token`."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +163,7 @@ def _whole(env: Mapping[str, str], name: str, least: int, most: int, default: in
     """Return the integer in an environment variable.
 
     Args:
-        variables: Environment variables.
+        env: Environment variables.
         name: Name of the variable.
         least: Smallest allowed value.
         most: Largest allowed value.
@@ -262,7 +301,7 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
 
     def handle(connection: socket.socket) -> None:
         """Add the agent that connected. A connection that fails the handshake is ignored."""
-        with contextlib.suppress(EOFError, OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(EOFError, OSError, ValueError):
             number, link = _welcome(connection, launch, token)
             connections.setdefault(number, link)
 
@@ -306,22 +345,19 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
     try:
         reader, writer = connection.makefile("rb"), connection.makefile("wb")
         nonce = secrets.token_hex(16)
-        _say(writer, {"nonce": nonce})
-        response = _hear(reader)
-        rank, agent_nonce = int(response["rank"]), str(response["nonce"])
-        if rank < 1 or not _same(response["proof"], _proof(token, "agent", nonce, agent_nonce, rank)):
-            _say(writer, {"refused": "token"})
+        _say(writer, Challenge(nonce))
+        agent = _hear(reader, AgentProof)
+        if agent.rank < 1 or not _same(agent.proof, _proof(token, "agent", nonce, agent.nonce, agent.rank)):
+            _say(writer, Refusal("token"))
             raise ValueError("the token differs, or the rank is not positive")
-        _say(writer, {"proof": _proof(token, "controller", nonce, agent_nonce, rank)})
+        _say(writer, ControllerProof(_proof(token, "controller", nonce, agent.nonce, agent.rank)))
     except BaseException:
         connection.close()
         raise
     finally:
         timer.cancel()
-    link = AgentConnection(
-        str(response["name"]), MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
-    )
-    return rank, link
+    link = AgentConnection(agent.name, MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds)
+    return agent.rank, link
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -348,21 +384,21 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
         try:
             connection.settimeout(HANDSHAKE_SECONDS)
             reader, writer = connection.makefile("rb"), connection.makefile("wb")
-            challenge, nonce = str(_hear(reader)["nonce"]), secrets.token_hex(16)
+            challenge, nonce = _hear(reader, Challenge).nonce, secrets.token_hex(16)
             proof = _proof(token, "agent", challenge, nonce, rank.number)
-            _say(writer, {"rank": rank.number, "name": platform.node(), "nonce": nonce, "proof": proof})
-            response = str(_hear(reader).get("proof"))
+            _say(writer, AgentProof(rank.number, platform.node(), nonce, proof))
+            response = _hear(reader, ControllerProof)
             break
         except (EOFError, ConnectionError):  # too many handshakes at the same time: connect again
             connection.close()
             if time.monotonic() > deadline:
                 raise ValueError(_no_controller(address)) from None
             time.sleep(0.2)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError):
             connection.close()
             raise ValueError(_no_controller(address)) from None
     with connection:
-        if not _same(response, _proof(token, "controller", challenge, nonce, rank.number)):
+        if not _same(response.proof, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all processes")
         connection.settimeout(None)
         Agent(MessageStream(reader, writer), launch.lease_seconds).run()
@@ -403,19 +439,22 @@ def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
     return hmac.new(token.encode(), json.dumps([side, challenge, nonce, rank]).encode(), hashlib.sha256).hexdigest()
 
 
-def _same(received: Any, proof: str) -> bool:
-    """Check in constant time whether a received value is the proof. The value may have any type."""
-    return hmac.compare_digest(str(received).encode(errors="replace"), proof.encode())
+def _same(received: str, proof: str) -> bool:
+    """Check in constant time whether a received value is the proof."""
+    return hmac.compare_digest(received.encode(errors="replace"), proof.encode())
 
 
-def _say(writer: IO[bytes], message: Mapping[str, Any]) -> None:
+def _say(writer: IO[bytes], message: Challenge | AgentProof | ControllerProof | Refusal) -> None:
     """Send a handshake message."""
-    writer.write(json.dumps(message).encode() + b"\n")
+    writer.write(json.dumps(encode(message)).encode() + b"\n")
     writer.flush()
 
 
-def _hear(reader: IO[bytes]) -> Mapping[str, Any]:
-    """Return the next handshake message. Raises EOFError or ValueError if there is no valid message."""
+def _hear(reader: IO[bytes], kind: type[T]) -> T:
+    """Return the next handshake message. Raises EOFError or ValueError if there is no valid message.
+
+    Unknown keys are ignored, because the versions of the suite are compared after the handshake.
+    """
     line = reader.readline(LINE_BYTES)
     if not line:
         raise EOFError
@@ -423,6 +462,4 @@ def _hear(reader: IO[bytes]) -> Mapping[str, Any]:
         message = json.loads(line)
     except RecursionError:  # a line of nested brackets
         message = None
-    if not isinstance(message, dict):
-        raise ValueError("expected a JSON object")
-    return message
+    return decode(kind, message, ignores_unknown=True)

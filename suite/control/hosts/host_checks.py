@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from suite.agent.message_stream import Message, unpacked
+from suite.agent.messages import READ, ROUTE, RUN_COMMAND, CommandOutput, Request
 from suite.common.paths import env_root
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.host_control import ConnectionLost
@@ -18,6 +18,8 @@ from suite.environments.venvs import MARKER
 from suite.launch.network import LOOPBACK, is_loopback
 from suite.launch.recorded_env import opens_run, recorded_variables
 from workloads import files
+
+T = TypeVar("T")
 
 REQUEST_SECONDS = 120.0
 """Time limit for an answer of a machine, which may have to start the Python of an environment for the first time."""
@@ -39,7 +41,7 @@ def find_addresses(links: Sequence[AgentConnection], interface: str | None) -> l
         return [(LOOPBACK, "")]
     first, second, *_ = links
     assert first.facts is not None
-    interfaces: Mapping[str, str] = {address: name for name, address in first.facts["addresses"].items()}
+    interfaces = {address: name for name, address in first.facts.addresses.items()}
     address = _seen_from(second, first, list(interfaces))
     if address not in interfaces:
         raise ValueError(
@@ -48,13 +50,13 @@ def find_addresses(links: Sequence[AgentConnection], interface: str | None) -> l
         )
     addresses = [(address, interfaces[address])]
     for link in links[1:]:
-        route = link.call("route", to=address)
-        if is_loopback(route["address"]) or not route["interface"]:
+        route = link.call(ROUTE, to=address)
+        if is_loopback(route.address) or not route.interface:
             raise ValueError(
-                f"machine {link.name} connects to {first.name} ({address}) from {route['address']}. "
+                f"machine {link.name} connects to {first.name} ({address}) from {route.address}. "
                 f"The remaining machines cannot reach this address. Set launch.interface=NAME"
             )
-        addresses.append((route["address"], route["interface"]))
+        addresses.append((route.address, route.interface))
     return addresses
 
 
@@ -71,7 +73,7 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
     """
     name = first.name.rpartition("@")[2]
     try:
-        address = str(second.call("route", to=name)["peer"])
+        address = second.call(ROUTE, to=name).peer
     except ValueError as error:
         if len(addresses) == 1:
             return addresses[0]
@@ -90,7 +92,7 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
 def _address_of(link: AgentConnection, interface: str) -> str:
     """Return the address of an interface of a machine. Raises ValueError if there is no such interface or address."""
     assert link.facts is not None
-    addresses: Mapping[str, str] = link.facts["addresses"]
+    addresses = link.facts.addresses
     if interface not in addresses:
         raise ValueError(
             f"launch.interface={interface}: machine {link.name} has no such interface with an address. "
@@ -100,29 +102,29 @@ def _address_of(link: AgentConnection, interface: str) -> str:
 
 
 def request_all(
-    links: Sequence[AgentConnection], do: str, seconds: float = REQUEST_SECONDS, **order: Any
-) -> list[tuple[AgentConnection, Message]]:
-    """Send a request to all machines at the same time, and return each machine with its answer.
+    links: Sequence[AgentConnection], request: Request[T], seconds: float = REQUEST_SECONDS, **order: Any
+) -> list[tuple[AgentConnection, T]]:
+    """Send a request to all machines at the same time, and return each machine with its response.
 
     Args:
         links: The machines.
-        do: Name of the request.
-        seconds: Time limit for each answer.
+        request: The request.
+        seconds: Time limit for each response.
         **order: Arguments of the request.
 
     Raises:
         ValueError: A machine is lost, or could not carry out the request. The message names the machine.
     """
-    numbers = [link.send_request(do, **order) for link in links]
+    pending = [link.send_request(request, **order) for link in links]
     try:
-        return [(link, link.get_response(number, seconds)) for link, number in zip(links, numbers, strict=True)]
+        return [(link, link.get_response(sent, seconds)) for link, sent in zip(links, pending, strict=True)]
     except ConnectionLost as error:
         raise ValueError(str(error)) from None
 
 
-def last_error_line(response: Message) -> str:
+def last_error_line(response: CommandOutput) -> str:
     """Return the last line of the standard error of a command that failed, or its exit code if there is no line."""
-    return last_line(response["errors"]) or f"exit code {response['code']}"
+    return last_line(response.errors) or f"exit code {response.code}"
 
 
 def check_environments(
@@ -138,7 +140,7 @@ def check_environments(
         links: The machines.
         environment: The environment.
         versions: Versions of packages that all machines must have.
-        variables: Recorded environment variables of this machine. The variables that put a run into the open division must have
+        env: Recorded environment variables of this machine. The variables that put a run into the open division must have
             the same values on all machines.
         set_by_run: Names of variables that the run sets.
 
@@ -147,14 +149,14 @@ def check_environments(
     """
     command = describing_command(environment, list(versions))
     for link, response in request_all(
-        links, "run_command", command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()
+        links, RUN_COMMAND, command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()
     ):
-        if response["code"] != 0:
+        if response.code != 0:
             raise ValueError(
                 f"machine {link.name}: environment {environment.name} does not work there: {last_error_line(response)}"
             )
         try:
-            description = description_from(response["output"], environment)
+            description = description_from(response.output, environment)
         except ValueError as error:
             raise ValueError(f"machine {link.name}: environment {environment.name} {error}") from None
         for name, expected in versions.items():
@@ -182,8 +184,8 @@ def check_same_lock(links: Sequence[AgentConnection], environment: Environment) 
     """Raise ValueError if an environment was created from different locks, or from a lock on some machines only."""
     path = env_root() / environment.name / MARKER
     digests = {}
-    for link, response in request_all(links, "read", path=str(path)):
-        digests[link.name] = json.loads(unpacked(response["data"]))["digest"] if response["data"] else None
+    for link, response in request_all(links, READ, path=str(path)):
+        digests[link.name] = json.loads(response.data)["digest"] if response.data else None
     if len(set(digests.values())) > 1:
         names = ", ".join(digests)
         raise ValueError(
@@ -196,12 +198,12 @@ def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str)
     """Raise ValueError if a prepared data set is missing on a machine, or its manifest differs from the local manifest."""
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))
-    for link, response in request_all(links, "read", path=path):
-        if response["data"] is None:
+    for link, response in request_all(links, READ, path=path):
+        if response.data is None:
             raise ValueError(
                 f"machine {link.name}: data set {dataset} is not in {folder}. Prepare it there, or share the folder"
             )
-        if _fingerprint(unpacked(response["data"])) != expected:
+        if _fingerprint(response.data) != expected:
             raise ValueError(
                 f"machine {link.name}: data set {dataset} in {folder} differs from the data set of this machine. "
                 f"Prepare it there from the same files"

@@ -11,12 +11,13 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from suite.agent.message_stream import Message, MessageStream
+from suite.agent.message_stream import MessageStream
 from suite.common import registry
 from suite.common.paths import PROJECT, expand_user
 from suite.common.run_config import LaunchConfig
 from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
+from suite.launch.host_facts import HostFacts
 from suite.launch.launcher import Launcher
 from workloads import files
 
@@ -140,7 +141,7 @@ SLURM = Launcher(
     "slurm",
     list_hosts=lambda launch, env: expanded([env["SLURM_JOB_NODELIST"]]),
     build_argv=lambda name, launch, argv: [*srun_argv(name), *argv],
-    build_kill_argv=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
+    build_kill_argv=lambda name, launch, facts: ["scancel", facts.slurm_step],
     available_text="the allocation has {}",
     shortage_hint="allocate more: salloc -N{}",
 )
@@ -150,7 +151,7 @@ SSH = Launcher(
     build_argv=lambda name, launch, argv: [*ssh_argv(name, launch.wait_seconds), shlex.join(argv)],
     build_kill_argv=lambda name, launch, facts: [
         *ssh_argv(name, launch.wait_seconds),
-        f"kill -KILL {int(facts['pid'])}",
+        f"kill -KILL {facts.pid}",
     ],
 )
 
@@ -177,7 +178,7 @@ def start_agent(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
 
 
 def connect_agent(
-    name: str, argv: Sequence[str], launch: LaunchConfig, ending: Callable[[Message], list[str]] = lambda facts: []
+    name: str, argv: Sequence[str], launch: LaunchConfig, ending: Callable[[HostFacts], list[str]] = lambda facts: []
 ) -> AgentConnection:
     """Run a command that starts an agent, and return the connection to the agent.
 
@@ -185,8 +186,8 @@ def connect_agent(
         name: Name of the machine.
         argv: The command. Its standard input and output are the connection.
         launch: `launch.*` of the command.
-        ending: Returns, from the facts of the agent, the command that kills the agent from outside. Empty if it cannot be
-            killed.
+        ending: Returns, from the description of the machine, the command that kills the agent from outside. Empty if the
+            agent cannot be killed.
 
     Raises:
         ValueError: The program is not installed here.

@@ -9,14 +9,14 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from suite.agent.message_stream import Message, packed, unpacked
+from suite.agent import messages
+from suite.agent.messages import Event, ExitEvent, FileEvent, GoneEvent, HeartbeatEvent, MemoryEvent, OomEvent, pack
 from suite.common import checkpoint_files
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
-from suite.control.hosts.connection import AgentConnection, ignore_message
+from suite.control.hosts.connection import AgentConnection, PendingResponse, ignore_event
 from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
@@ -91,12 +91,11 @@ class RemoteHost:
         self._gone: set[int] = set()
         self._oom_kills = 0
         self._exhausts = ""
-        self._ending: int | None = None
-        link.tell = self._take
+        self._ending: PendingResponse[messages.Done] | None = None
+        link.on_event = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
         watches = not environment.argv_prefix  # process ids inside a container are not valid on the machine
-        begun = link.call("begin", BEGIN_SECONDS, run=run, watches_pids=watches)
-        self.folder = Path(begun["folder"])
+        self.folder = Path(link.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path)
         for path in sorted([*folder.glob("*.npy"), *checkpoint_files.found(folder)]):
             self._put(path)
         self._watch_machine(str(run["settings"]["device"]))
@@ -106,25 +105,26 @@ class RemoteHost:
         with open(path, "rb") as stream:
             at = 0
             while data := stream.read(PIECE_BYTES):
-                self.link.call("put", BEGIN_SECONDS, name=path.name, at=at, data=packed(data))
+                self.link.call(messages.PUT, BEGIN_SECONDS, name=path.name, at=at, data=pack(data))
                 at += len(data)
 
     def _watch_machine(self, device: str) -> None:
         """Start the process that records telemetry and topology."""
         argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call("start", name=TELEMETRY_PROCESS, arguments=argv, env=own_variables())
+            self.link.call(messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=own_variables())
 
     def ports(self) -> list[int]:
-        ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
+        count = len(self.host.replicas) + 1
+        ports = self.link.call(messages.PORTS, count=count, address=self.host.address).ports
         first = [] if self.link.port is None else [self.link.port]
-        return [*first, *map(int, ports)][: len(ports)]
+        return [*first, *ports][: len(ports)]
 
     def start(
         self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> RemoteCommand:
         env = {**carried_variables(), **env}
-        self.link.call("start", name=name, arguments=list(arguments), env=env, private=private)
+        self.link.call(messages.START, name=name, arguments=list(arguments), env=env, private=private)
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:
@@ -133,14 +133,13 @@ class RemoteHost:
 
     def is_stopped(self, pid: int) -> bool:
         try:
-            response = self.link.call("is_stopped", seconds=self.link.lease_seconds, pid=pid)
+            return self.link.call(messages.IS_STOPPED, seconds=self.link.lease_seconds, pid=pid).is_stopped
         except (ConnectionLost, ValueError):
             return False
-        return response.get("stopped") is True
 
     def stack(self, pid: int) -> bool:
         try:
-            self.link.call("stack", seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))
+            self.link.call(messages.STACK, seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))
         except (ConnectionLost, ValueError):
             return False
         return True
@@ -157,14 +156,14 @@ class RemoteHost:
     def flush_events(self) -> None:
         """Send a request that the agent answers after it has checked its processes. Without an answer, the machine is lost."""
         try:
-            self.link.call("ping", seconds=2 * self.link.lease_seconds)
+            self.link.call(messages.PING, seconds=2 * self.link.lease_seconds)
         except ConnectionLost:
             self.link.failure()
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """Request that the agent end all processes. The agent of a lost machine does this when the connection is closed."""
         if self.link.failure() is None:
-            self._ending = self.link.send_request("finish", ending=list(ending))
+            self._ending = self.link.send_request(messages.FINISH, ending=list(ending))
         else:
             self.link.close()
 
@@ -173,40 +172,45 @@ class RemoteHost:
             with contextlib.suppress(ConnectionLost, ValueError):
                 self.link.get_response(self._ending, END_SECONDS)
         self.link.listen()
-        self.link.tell = ignore_message
+        self.link.on_event = ignore_event
 
-    def _take(self, message: Message) -> None:
-        """Handle a message of the agent."""
-        if "file" in message:
-            self._write(message)
-        elif "exit" in message:
-            self.exits[message["exit"]] = int(message["code"])
-            self.full_disk = f"machine {self.host.name}: {message['full']}" if message["full"] else self.full_disk
-        elif "gone" in message:
-            self._gone |= set(message["gone"])
-        elif "oom_kills" in message:
-            self._oom_kills = int(message["oom_kills"])
-        elif "exhausts" in message:
-            self._exhausts = f"machine {self.host.name}: {message['exhausts']}"
+    def _take(self, event: Event) -> None:
+        """Handle an event of the agent."""
+        match event:
+            case HeartbeatEvent():
+                if _may_write(event.name):
+                    write_atomically(self._copy / event.name, event.content)
+            case FileEvent():
+                if _may_write(event.name):
+                    self._write(event)
+            case ExitEvent():
+                self.exits[event.name] = event.code
+                self.full_disk = f"machine {self.host.name}: {event.full_disk}" if event.full_disk else self.full_disk
+            case GoneEvent():
+                self._gone |= set(event.pids)
+            case OomEvent():
+                self._oom_kills = event.kills
+            case MemoryEvent():
+                self._exhausts = f"machine {self.host.name}: {event.reason}"
 
-    def _write(self, message: Message) -> None:
+    def _write(self, part: FileEvent) -> None:
         """Write a part of a file of the machine into the folder of the run, or into the folder of the machine."""
-        name: Any = message["file"]
-        if not isinstance(name, str) or not _FILE.fullmatch(name) or name in _OURS:
-            return
-        if "whole" in message:
-            write_atomically(self._copy / name, message["whole"])
-            return
-        if name == f"{TELEMETRY_PROCESS}.log" and not message["data"]:
+        name = part.name
+        if name == f"{TELEMETRY_PROCESS}.log" and not part.data:
             return  # an empty log of the telemetry process is not copied
         folder = self._records if name in OF_MACHINE else self._copy
         folder.mkdir(exist_ok=True)
         descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
-            if message["at"] == 0:
+            if part.offset == 0:
                 os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, unpacked(message["data"]), message["at"])
+            os.pwrite(descriptor, part.data, part.offset)
         finally:
             os.close(descriptor)
-        if checkpoint_files.step_of(Path(name)) >= 0 and message["at"] == 0:
+        if checkpoint_files.step_of(Path(name)) >= 0 and part.offset == 0:
             checkpoint_files.prune(self._copy)
+
+
+def _may_write(name: str) -> bool:
+    """Check whether an agent may write a file with this name into the folder of a run."""
+    return _FILE.fullmatch(name) is not None and name not in _OURS

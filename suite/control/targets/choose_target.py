@@ -1,15 +1,24 @@
-"""Chooses the target of a command."""
+"""Chooses the target of a command, or prints its configuration."""
 
 from __future__ import annotations
 
+from suite.common.terminal import clean_lines
+from suite.config.compose import Request
 from suite.control.command import Command
 from suite.control.hosts import kubernetes
 from suite.control.hosts.open_hosts import agents_of, external_process_of, submits
 from suite.control.targets.dry_run import DryRunTarget
 from suite.control.targets.here import RunTarget
-from suite.control.targets.other import KubernetesTarget, PrintTarget, SlurmTarget
+from suite.control.targets.other import KubernetesTarget, SlurmTarget
 from suite.control.targets.serve_agent import AgentTarget
 from suite.control.targets.target import Target
+from suite.plan.print_config import settings_text
+
+
+def print_configuration(request: Request) -> None:
+    """Print the settings of each job as YAML, for `--cfg job`. No folder is created or checked."""
+    texts = (settings_text(composed.config, request.shown or "") for composed in request.jobs)
+    print(clean_lines("---\n".join(texts)), end="")
 
 
 def choose_target(command: Command) -> Target:
@@ -18,8 +27,6 @@ def choose_target(command: Command) -> Target:
     Raises:
         ValueError: The `launch.*` settings are inconsistent, or the machines cannot be reached.
     """
-    if command.request.shown is not None:
-        return PrintTarget(command)
     if kubernetes.is_meant(command.request.jobs):
         return KubernetesTarget(command)
     if submits(command.configs):

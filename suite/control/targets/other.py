@@ -1,11 +1,10 @@
-"""Targets that do not run jobs on this machine: the printed configuration, SLURM, and Kubernetes."""
+"""Targets that do not run jobs on this machine: SLURM and Kubernetes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from suite.common.terminal import clean_lines
 from suite.control.hosts import kubernetes
 from suite.control.hosts.submit import needs_gpus, submit
 from suite.control.planning import plan_all, refusal, refuse
@@ -13,18 +12,8 @@ from suite.control.targets.dry_run import show_plans
 from suite.control.targets.target import Target
 from suite.plan.capacity import TooLarge
 from suite.plan.job import Plan
-from suite.plan.print_config import settings_text
 from suite.plan.sweep_commands import record_command
 from suite.plan.unsupported import MissingResourceError
-
-
-class PrintTarget(Target):
-    """Prints the settings of each job as YAML, for `--cfg job`."""
-
-    def execute(self, plans: Sequence[Plan]) -> int:
-        package = self.command.request.shown or ""
-        print(clean_lines("---\n".join(settings_text(config, package) for config in self.command.configs)), end="")
-        return 0
 
 
 class KubernetesTarget(Target):

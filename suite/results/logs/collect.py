@@ -13,15 +13,15 @@ from pathlib import Path
 
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import real_path, shipped
-from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd, parse_status
-from suite.common.run_folder import COMMANDS_FILE, STUDY_FILES, SUPERSEDED
+from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd
+from suite.common.run_folder import COMMANDS_FILE, RUN_FILE, STATUS_FILE, STUDY_FILES, SUPERSEDED
+from suite.common.status_file import StatusFile
 from suite.results.entry import is_entry_file
 from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.events import ProblemCode
 from suite.results.logs.lines import may_be_log
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_object
 from workloads.process_identity import is_alive
 
 _OF_UNFINISHED_LOG = frozenset(
@@ -29,7 +29,7 @@ _OF_UNFINISHED_LOG = frozenset(
 )
 """Problems that a log has while its run writes it."""
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
-_OF_A_RUN = ("run.json", "status.json")
+_OF_A_RUN = (RUN_FILE, STATUS_FILE)
 """Files that every run of this suite has next to its log."""
 NOT_ENDED = RunEnd(EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed")
 KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
@@ -75,7 +75,7 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
         parts = place.relative_to(folder).parts
         # at least job and run, also where `folder` is the job or the run itself
         name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
-        status = place / "status.json" if "status.json" in files else None
+        status = place / STATUS_FILE if STATUS_FILE in files else None
         for log in logs:
             yield _run(place / log, status, name if len(logs) == 1 else f"{name}/{log}")
         if status is not None and not logs:
@@ -114,14 +114,22 @@ def filed_end(path: Path) -> RunEnd | None:
     A later command may use the output folder after the controller was killed, and remove its lock. Therefore the process that
     `status.json` names decides. The lock decides if that process is not visible from this machine.
     """
-    filed = json_object(path)
-    end = parse_status(filed)
+    try:
+        filed = StatusFile.read(path)
+    except (OSError, ValueError):
+        return None
+    end = filed.end
     if end is None or end.status is not EndStatus.RUNNING:
         return end
-    alive = is_alive(filed.get("controller"))
+    alive = is_alive(filed.controller)
     if alive is None:
         alive = not any(map(holder_was_killed, path.absolute().parents[2:3]))  # of OUTPUT/JOB/run_N/status.json
     return NOT_ENDED if alive else KILLED
+
+
+def end_next_to(log: Path) -> RunEnd | None:
+    """Return the end in the `status.json` next to a log, or None if it cannot be read (`filed_end`)."""
+    return filed_end(log.with_name(STATUS_FILE))
 
 
 def skipped(paths: Sequence[Path]) -> int:

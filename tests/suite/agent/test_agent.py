@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from suite.agent import messages
 from suite.agent.agent import Agent
 from suite.agent.file_tailer import CHUNK_BYTES, FileTailer
-from suite.agent.message_stream import packed, unpacked
+from suite.agent.messages import ExitEvent, FileEvent, GoneEvent, HeartbeatEvent, pack
 from suite.machine import exhaustion
 from tests.helpers import wait_until
 from tests.suite.agent.agents import agent
@@ -27,9 +28,9 @@ STUBBORN = [
 
 
 def begun(link, **run):
-    folder = link.call("begin", run={"folder": "", **run}, watches_pids=True)["folder"]
+    folder = link.call(messages.BEGIN, run={"folder": "", **run}, watches_pids=True).path
     for at, data in ((0, b"abc"), (3, b"de")):
-        link.call("put", name="facts-x.npy", at=at, data=packed(data))
+        link.call(messages.PUT, name="facts-x.npy", at=at, data=pack(data))
     assert (Path(folder) / "facts-x.npy").read_bytes() == b"abcde"
     return folder
 
@@ -41,9 +42,9 @@ def children_of(pid):
 def test_the_facts_of_a_machine(tmp_path):
     with agent(tmp_path) as (link, _):
         facts = link.facts
-    assert (facts["name"], facts["cores"]) == (platform.node(), sorted(os.sched_getaffinity(0)))
-    assert facts["hardware"]["memory_bytes"] == pytest.approx(psutil.virtual_memory().total, rel=0.01)
-    assert set(facts["addresses"].values()) == {
+    assert (facts.name, facts.cores) == (platform.node(), tuple(sorted(os.sched_getaffinity(0))))
+    assert facts.hardware["memory_bytes"] == pytest.approx(psutil.virtual_memory().total, rel=0.01)
+    assert set(facts.addresses.values()) == {
         entry.address
         for name, entries in psutil.net_if_addrs().items()
         for entry in entries[:1]
@@ -53,53 +54,54 @@ def test_the_facts_of_a_machine(tmp_path):
 
 def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
     """It ends long before its output does, and the agent looks for orphans that have ended meanwhile."""
-    order = {"command": ["sh", "-c", "sleep 1 & echo here; exit 3"], "most_seconds": 60.0, "variables": {}}
+    order = {"command": ["sh", "-c", "sleep 1 & echo here; exit 3"], "most_seconds": 60.0, "env": {}}
     with agent(tmp_path) as (link, _):
-        found = link.call("run_command", 60, **order)
-        assert (found["code"], found["output"], found["errors"]) == (3, "here\n", "")
+        found = link.call(messages.RUN_COMMAND, 60, **order)
+        assert (found.code, found.output, found.errors) == (3, "here\n", "")
         with pytest.raises(ValueError, match=r"sleep does not answer within 0\.5 s$"):
-            link.call("run_command", 60, **{**order, "command": ["sleep", "600"], "most_seconds": 0.5})
+            link.call(messages.RUN_COMMAND, 60, **{**order, "command": ["sleep", "600"], "most_seconds": 0.5})
         with pytest.raises(ValueError, match=r"no-such-command: No such file or directory$"):
-            link.call("run_command", 60, **{**order, "command": ["no-such-command"]})
+            link.call(messages.RUN_COMMAND, 60, **{**order, "command": ["no-such-command"]})
 
 
 def test_files_come_as_they_are_written(tmp_path):
     """Logs as appended bytes, beats whole, and after `finish` everything; nothing is left on the machine."""
     taken = []
     with agent(tmp_path) as (link, _):
-        link.tell = taken.append
+        link.on_event = taken.append
         folder = begun(link)
         writer = [*SLEEPER[:3], "import sys; print('x' * 300_000); sys.exit(3)"]
-        link.call("start", name="worker-0", arguments=writer, env={})
-        wait_until("exit", lambda: link.listen(0.1) or [message for message in taken if "exit" in message])
-        assert {"exit": "worker-0", "code": 3, "full": ""} in taken
+        link.call(messages.START, name="worker-0", arguments=writer, env={})
+        wait_until("exit", lambda: link.listen(0.1) or [event for event in taken if isinstance(event, ExitEvent)])
+        assert ExitEvent("worker-0", 3, "") in taken
         with open(os.path.join(folder, ".worker-0.json"), "w") as heartbeat:
             heartbeat.write('{"pid": 1}')
         with open(os.path.join(folder, ".note"), "w"):
             pass
-        link.call("finish")
+        link.call(messages.FINISH)
         assert not os.path.exists(folder)
-    parts = [message for message in taken if message.get("file") == "worker-0.log" and message["data"]]
-    assert [message["at"] for message in parts] == [0, CHUNK_BYTES]
-    assert b"".join(unpacked(message["data"]) for message in parts) == b"x" * 300_000 + b"\n"
-    assert {"file": ".worker-0.json", "whole": '{"pid": 1}'} in taken
-    assert {"file": ".note", "at": 0, "data": ""} in taken
-    assert taken.index(parts[-1]) < taken.index({"exit": "worker-0", "code": 3, "full": ""})
-    assert not [message for message in taken if message.get("file") in ("run.json", "facts-x.npy")]
+    files = [event for event in taken if isinstance(event, FileEvent)]
+    parts = [event for event in files if event.name == "worker-0.log" and event.data]
+    assert [event.offset for event in parts] == [0, CHUNK_BYTES]
+    assert b"".join(event.data for event in parts) == b"x" * 300_000 + b"\n"
+    assert HeartbeatEvent(".worker-0.json", '{"pid": 1}') in taken
+    assert FileEvent(".note", 0, b"") in taken
+    assert taken.index(parts[-1]) < taken.index(ExitEvent("worker-0", 3, ""))
+    assert not [event for event in files if event.name in ("run.json", "facts-x.npy")]
 
 
 def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
     taken = []
     with agent(tmp_path) as (link, _):
-        link.tell = taken.append
+        link.on_event = taken.append
         begun(link)
         code = "import json, os; said = {'pid': os.getpid(), 'status': 'failed'}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(said))"
-        link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], env={})
-        wait_until("gone", lambda: link.listen(0.1) or [message for message in taken if "gone" in message])
-    kinds = [next(iter(message)) for message in taken if message.get("file") != "worker-0.log"]
-    assert kinds[0] == "file"
-    assert set(kinds[1:]) == {"exit", "gone"}
+        link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={})
+        wait_until("gone", lambda: link.listen(0.1) or [event for event in taken if isinstance(event, GoneEvent)])
+    kinds = [type(event) for event in taken if not isinstance(event, FileEvent)]
+    assert kinds[0] is HeartbeatEvent
+    assert set(kinds[1:]) == {ExitEvent, GoneEvent}
 
 
 @pytest.mark.parametrize("how", ["finish", "end of input", "lease", "signal"])
@@ -107,12 +109,12 @@ def test_no_process_outlives_a_run(tmp_path, how):
     """Also one that ignores SIGTERM, and one in a session of its own."""
     with agent(tmp_path, lease_seconds=2.0) as (link, process):
         folder = begun(link)
-        link.call("start", name="worker-0", arguments=STUBBORN, env={"NAME": "value"})
+        link.call(messages.START, name="worker-0", arguments=STUBBORN, env={"NAME": "value"})
         wait_until("two processes", lambda: len(children_of(process.pid)) == 2)
         started = children_of(process.pid)
         assert started[0].environ()["NAME"] == "value"
         if how == "finish":
-            link.call("finish")
+            link.call(messages.FINISH)
         elif how == "end of input":
             link.wire.close()
         elif how == "lease":  # a controller that is there, but says nothing: as if the link were down
@@ -134,18 +136,18 @@ def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
     said = tmp_path / "said"
     with agent(tmp_path) as (link, process):
         begun(link)
-        link.call("start", name="worker-0", arguments=SLEEPER, env={})
+        link.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
         (worker,) = children_of(process.pid)
         script = f"kill -0 {worker.pid} 2> /dev/null || echo gone > {said}; sleep 0.5; echo ended >> {said}"
-        link.call("finish", ending=["sh", "-c", script])
+        link.call(messages.FINISH, ending=["sh", "-c", script])
         assert said.read_text() == "gone\nended\n"
-        link.call("finish", ending=["/nowhere"])
+        link.call(messages.FINISH, ending=["/nowhere"])
 
 
 def test_workers_die_with_their_agent(tmp_path):
     with agent(tmp_path) as (link, process):
         begun(link)
-        link.call("start", name="worker-0", arguments=SLEEPER, env={})
+        link.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
         started = children_of(process.pid)
         process.kill()
         assert not psutil.wait_procs(started, timeout=10)[1]
@@ -166,19 +168,19 @@ def test_a_worker_that_is_stopped_is_known_to_its_agent(tmp_path):
         begun(link)
         code = "import json, os, time; said = {'pid': os.getpid(), 'status': ''}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(said)); time.sleep(600)"
-        pid = link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], env={})["pid"]
+        pid = link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={}).pid
         os.kill(pid, signal.SIGSTOP)
-        assert link.call("is_stopped", pid=os.getpid())["stopped"] is False  # no worker of the agent
+        assert link.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False  # no worker of the agent
         os.kill(pid, signal.SIGCONT)
         wait_until("its first beat is known", lambda: link.listen(0.1) or _stops(link, pid))
         os.kill(pid, signal.SIGCONT)
-        assert link.call("is_stopped", pid=pid)["stopped"] is False
+        assert link.call(messages.IS_STOPPED, pid=pid).is_stopped is False
 
 
 def _stops(link, pid):
     """Stop a worker; True if the agent knows that it is stopped."""
     os.kill(pid, signal.SIGSTOP)
-    stopped = link.call("is_stopped", pid=pid)["stopped"]
+    stopped = link.call(messages.IS_STOPPED, pid=pid).is_stopped
     if not stopped:
         os.kill(pid, signal.SIGCONT)
     return stopped
@@ -188,27 +190,31 @@ def test_what_cannot_be_done_is_said(tmp_path):
     with agent(tmp_path) as (link, _):
         begun(link)
         with pytest.raises(ValueError, match="here: No such file or directory"):
-            link.call("start", name="worker-0", arguments=["/nowhere"], env={})
+            link.call(messages.START, name="worker-0", arguments=["/nowhere"], env={})
         with pytest.raises(ValueError, match="here: 1 is not a worker here"):
-            link.call("stack", pid=1, number=int(signal.SIGUSR2))
-        assert link.call("read", path="/nowhere")["data"] is None
-        assert len(set(link.call("ports", count=3, address="127.0.0.1")["ports"])) == 3
-        there = link.call("route", to="localhost")
-        assert (there["peer"], there["address"], there["interface"]) == ("127.0.0.1", "127.0.0.1", "lo")
+            link.call(messages.STACK, pid=1, number=int(signal.SIGUSR2))
+        with pytest.raises(ValueError, match="here: request stack: missing a required argument: 'number'"):
+            link.call(messages.STACK, pid=1)
+        with pytest.raises(ValueError, match="here: unknown request dance"):
+            link.call(messages.Request("dance", messages.Done))
+        assert link.call(messages.READ, path="/nowhere").data is None
+        assert len(set(link.call(messages.PORTS, count=3, address="127.0.0.1").ports)) == 3
+        there = link.call(messages.ROUTE, to="localhost")
+        assert (there.peer, there.address, there.interface) == ("127.0.0.1", "127.0.0.1", "lo")
 
 
 def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
     new_files = FileTailer(tmp_path)
     (tmp_path / "a.log").write_text("long text")
     (tmp_path / ".a.log.1.tmp").write_text("never")
-    assert [unpacked(message["data"]) for message in new_files.new(1)] == [b"long text"]
+    assert [event.data for event in new_files.new(1)] == [b"long text"]
     assert list(new_files.new(1)) == []
     (tmp_path / "b").write_text("other")
     os.replace(tmp_path / "b", tmp_path / "a.log")
-    assert [(message["at"], unpacked(message["data"])) for message in new_files.new(1)] == [(0, b"other")]
+    assert [(event.offset, event.data) for event in new_files.new(1)] == [(0, b"other")]
     (tmp_path / ".worker-3.json").write_text("{}")
     (tmp_path / "c").write_text("waits")
-    assert [message["file"] for message in new_files.new(0)] == [".worker-3.json"]
+    assert [event.name for event in new_files.new(0)] == [".worker-3.json"]
 
 
 def test_a_run_that_exhausts_the_machine_is_told_once(monkeypatch, tmp_path):
@@ -226,4 +232,4 @@ def test_a_run_that_exhausts_the_machine_is_told_once(monkeypatch, tmp_path):
     served.tick()
     served.tick()
     assert asked == [set(), {os.getpid()}]
-    assert [message for message in sent if "exhausts" in message] == [{"exhausts": "no memory"}]
+    assert [message for message in sent if "memory" in message] == [{"memory": {"reason": "no memory"}}]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from suite.agent.facts import facts
+from suite.agent.facts import host_facts
 from suite.machine import devices
 from suite.machine.visible import VARIABLE
 from tests.suite import fake_nvml
@@ -20,10 +20,10 @@ def nvml(monkeypatch):
 
 
 def test_the_hardware_is_what_the_controller_would_record(nvml):
-    found = facts()
-    assert found["hardware"] == devices.hardware()
-    assert [gpu["name"] for gpu in found["hardware"]["gpus"]] == ["Fake 0", "Fake 1"]
-    assert (found["cores"], found["gpu_fault"]) == (list(devices.cpu_cores()), "")
+    found = host_facts()
+    assert found.hardware == devices.hardware()
+    assert [gpu["name"] for gpu in found.hardware["gpus"]] == ["Fake 0", "Fake 1"]
+    assert (found.cores, found.gpu_fault) == (devices.cpu_cores(), "")
 
 
 def test_a_device_that_is_lost_is_named_and_can_be_left_out(monkeypatch, nvml):
@@ -35,9 +35,16 @@ def test_a_device_that_is_lost_is_named_and_can_be_left_out(monkeypatch, nvml):
         return handle(number)
 
     nvml.nvmlDeviceGetHandleByIndex = ask
-    found = facts()
-    assert found["hardware"]["gpus"] == []
-    assert found["gpu_fault"].startswith("GPU 1 does not answer (GPU is lost)")
+    found = host_facts()
+    assert found.hardware["gpus"] == []
+    assert found.gpu_fault.startswith("GPU 1 does not answer (GPU is lost)")
     monkeypatch.setenv(VARIABLE, "0")
-    found = facts()
-    assert ([gpu["name"] for gpu in found["hardware"]["gpus"]], found["gpu_fault"]) == (["Fake 0"], "")
+    found = host_facts()
+    assert ([gpu["name"] for gpu in found.hardware["gpus"]], found.gpu_fault) == (["Fake 0"], "")
+
+
+def test_nvml_is_asked_once(nvml):
+    started = []
+    nvml.nvmlInit = lambda: started.append(1)
+    host_facts()
+    assert len(started) == 1

@@ -1,6 +1,9 @@
 """The file of a checkpoint: whole or not at all, and damage is told wherever it lies."""
 
+import json
+import math
 import os
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,21 +12,23 @@ from hypothesis import strategies as st
 
 from suite.common import checkpoint_files
 from suite.common.checkpoint_files import Checkpoint
+from suite.common.loop_state import Block, LoopState
 from tests.helpers import examples
 
 STATE = {"layer.weight": np.arange(600, dtype=np.float32).reshape(20, 30), "step": np.ones(1, np.float32)}
+LOOP = LoopState(Block(1, 0, 7, counts=Counter(tokens=3)), {"a": 0.1}, 2.5, 70, ({"seconds": 1.0}, {}))
 
 
 def written(folder, step=7):
     folder.mkdir(exist_ok=True)
-    checkpoint_files.write(folder, Checkpoint(step, STATE, {"loss": float("nan"), "scores": {"a": 0.1}}, b"log\n", b""))
+    checkpoint_files.write(folder, Checkpoint(step, STATE, LOOP, b"log\n", b""))
     return folder / f"checkpoint_{step}.npz"
 
 
 def test_what_is_written_is_read(tmp_path):
     path = written(tmp_path)
     found = checkpoint_files.read(path)
-    assert (found.step, found.log, found.metrics, found.loop["scores"]) == (7, b"log\n", b"", {"a": 0.1})
+    assert (found.step, found.log, found.metrics, found.loop.scores) == (7, b"log\n", b"", {"a": 0.1})
     assert {name: array.tolist() for name, array in found.state.items()} == {
         name: array.tolist() for name, array in STATE.items()
     }
@@ -72,3 +77,20 @@ def test_a_disk_without_room_leaves_no_part(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         written(tmp_path, 8)
     assert os.listdir(tmp_path) == [path.name]
+
+
+def test_the_state_of_the_loop_is_read_as_it_was_written(tmp_path):
+    found = checkpoint_files.read(written(tmp_path)).loop
+    assert math.isnan(found.block.loss)
+    found.block.loss = 1.0
+    assert found.to_json() == {**LOOP.to_json(), "block": {**LOOP.to_json()["block"], "loss": 1.0}}
+
+
+def test_the_state_of_the_loop_of_other_versions():
+    """Keys that were added later have defaults; keys of a later version are left out."""
+    older = {"block": {"number": 2, "first_step": 3, "stop_step": 4, "new": 1}, "scores": {"a": 1.0}, "new": 1}
+    assert LoopState.from_json(older).scores == {"a": 1.0}
+    assert LoopState.from_json(older).block.stop_step == 4
+    for damaged in ({}, [], None, "block", {"block": []}, {"block": {"number": 1}}, {**older, "contention": 1}):
+        with pytest.raises(ValueError, match="not the state of a loop"):
+            LoopState.from_json(json.loads(json.dumps(damaged)))

@@ -3,7 +3,8 @@
 import pytest
 
 from suite.common.logged_end import read_logged_end
-from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_status
+from suite.common.run_end import EndCode, EndStatus, RunEnd
+from suite.common.status_file import StatusFile
 from testing.fake_logs import demo_log, write
 
 
@@ -34,12 +35,12 @@ from testing.fake_logs import demo_log, write
     ],
 )
 def test_status_files_of_all_versions(filed, status, code):
-    assert parse_status(filed) == RunEnd(status, code, filed["reason"])
+    assert StatusFile.from_json(filed).end == RunEnd(status, code, filed["reason"])
 
 
 def test_an_object_without_a_status_is_no_end():
-    assert parse_status({}) is None
-    assert parse_status({"status": ""}) is None
+    assert StatusFile.from_json({}).end is None
+    assert StatusFile.from_json({"status": ""}).end is None
 
 
 @pytest.mark.parametrize(

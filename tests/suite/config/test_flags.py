@@ -33,6 +33,15 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
     assert (printed["rules"], printed["lr_scaling"]) == ("v0.5", "linear")
 
 
+@pytest.mark.parametrize("output", ["", "nowhere/out"])
+def test_cfg_does_not_touch_the_output_folder(tmp_path, output):
+    """Neither a folder that is refused for runs, nor a link to nothing."""
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, f"output={output}", "--cfg", "job", exits=0).stdout)
+    assert printed["output"] == output
+    assert [path.name for path in tmp_path.iterdir()] == ["nowhere"]
+
+
 def test_cfg_prints_a_part():
     shown = yaml.safe_load(settings_text(composed("workload=maskrcnn"), "workload"))
     assert shown["target"] == {"BBOX": 0.377, "SEGM": 0.339}

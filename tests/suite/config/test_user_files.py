@@ -1,12 +1,20 @@
 """Mistakes in the user's own files: one message with the file and the line, for every kind of file."""
 
 import re
+import time
 
 import pytest
+from workloads.api.yaml_files import MAX_BYTES, parse_yaml, read_yaml
 
-from suite.catalog.yaml_files import MAX_BYTES, read_yaml
 from tests.helpers import refusal, run_suite_here, suite_here
 
+BOMB = (
+    "a: &a ["
+    + "x, " * 9
+    + "x]\n"
+    + "".join(f"{name}: &{name} [" + ", ".join([f"*{chr(ord(name) - 1)}"] * 10) + "]\n" for name in "bcdefghijklmnopqr")
+)
+"""About 1 kB, which stands for 10^18 values."""
 MISTAKES = {
     "quote": ('gpus: 1\nseed: "1\n', "line 3"),
     "tab": ("seed:\n\tx: 1\n", "line 2: a tab"),
@@ -19,6 +27,8 @@ MISTAKES = {
     "NUL": ("seed: 1\nruns: \0\n", "line 2: the character U+0000"),
     "deep": ("seed: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
     "anchor": ("seed: *nowhere\n", "line 1: found undefined alias 'nowhere'"),
+    "bomb": (BOMB, "line 4: aliases (*NAME) repeat more than 10,000 values. Write fewer aliases"),
+    "cycle": ("seed: &a [1, *a]\n", "line 1: an alias contains itself"),
     "documents": ("seed: 1\n---\nseed: 2\n", "line 2: but found another document"),
     "key": ("seed: 1\n? [a, b]\n: 2\n", "line 2: found unhashable key"),
     "Latin-1": (b"seed: 1\n# \xe9\n", "line 2: not UTF-8"),
@@ -98,3 +108,33 @@ def test_values_and_aliases_are_read_as_by_pyyaml(tmp_path):
     text = "a: &a {b: [1, 2.5, true, null, 2001-01-01x], c: 'x'}\nd: *a\n"
     assert read_yaml(write(tmp_path / "x", text))["d"] == {"b": [1, 2.5, True, None, "2001-01-01x"], "c": "x"}
     assert read_yaml(write(tmp_path / "x", "")) is None
+
+
+def aliased(lists, length):
+    """A file with a list of `length` values, and `lists` lists with an alias of it each."""
+    return f"a: &a [{', '.join(['1'] * length)}]\nb: [{', '.join(['[*a]'] * lists)}]\n"
+
+
+def test_aliases_are_counted_over_the_whole_file(tmp_path):
+    assert len(parse_yaml(aliased(90, 100), tmp_path)["b"]) == 90
+    for lists, length in ((110, 100), (12_000, 5)):
+        with pytest.raises(ValueError, match="line 2: aliases"):
+            parse_yaml(aliased(lists, length), tmp_path)
+    assert len(parse_yaml(f"a: [{'{a,b},' * 40_000}]", tmp_path)["a"]) == 40_000, "values that are written out"
+
+
+def test_a_bomb_is_refused_at_once(tmp_path):
+    assert 700 < len(BOMB) < 1100
+    begin = time.monotonic()
+    with pytest.raises(ValueError, match="aliases"):
+        parse_yaml(BOMB, tmp_path)
+    assert time.monotonic() - begin < 2
+
+
+@pytest.mark.parametrize("group", ["environment", "framework", "profile", "rounds"])
+def test_no_group_of_the_configuration_reads_a_bomb(tmp_path, group):
+    path = write(tmp_path / "conf" / group / "mine.yaml", BOMB)
+    choices = {"framework": "pytorch", "profile": "demo", {"rounds": "rules"}.get(group, group): "mine"}
+    words = [f"{key}={choice}" for key, choice in choices.items()]
+    line = refused(tmp_path, *words)
+    assert f"{path}: line 4: aliases" in line

@@ -8,6 +8,7 @@ import pytest
 from suite.common import checkpoint_files
 from suite.common.checkpoint_files import Checkpoint
 from suite.common.labels import LabelKind
+from suite.common.loop_state import Block, LoopState
 from suite.plan.resume import find_resume
 from tests.suite.worker.test_loop import make_run
 
@@ -19,7 +20,7 @@ def attempt(folder, run, number, *steps, filed=None, **changes):
     replace(run, **changes).write(place / "run.json")
     (place / "status.json").write_text(json.dumps({"status": "rank_died", "reason": "", **(filed or {})}))
     for step in steps:
-        checkpoint_files.write(place, Checkpoint(step, {}, {}, b"", b""))
+        checkpoint_files.write(place, Checkpoint(step, {}, LoopState(Block(1, 0, step)), b"", b""))
     return place
 
 

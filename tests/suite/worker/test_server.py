@@ -11,11 +11,15 @@ from tests.helpers import wait_until
 
 
 def test_servers_of_this_run_alone(tmp_path):
-    own, other = tmp_path / "own" / "run.json", tmp_path / "other" / "run.json"
+    own, other = tmp_path / "own", tmp_path / "other"
     waiting = [sys.executable, "-c", "import time; time.sleep(60)"]
     with contextlib.ExitStack() as ending:
         started = []
-        for words in ([*SERVER, str(own)], [*SERVER, str(other)], ["-m", "suite.worker.main", str(own)]):
+        for words in (
+            [*SERVER, str(own / "run.json")],
+            [*SERVER, str(other / "run.json")],
+            ["-m", "suite.worker.main", str(own / "run.json")],
+        ):
             process = subprocess.Popen([*waiting, *words])
             ending.callback(process.wait)
             ending.callback(process.kill)
@@ -23,4 +27,4 @@ def test_servers_of_this_run_alone(tmp_path):
         wait_until("it is seen", lambda: [one.pid for one in servers_of(own)] == started[:1], 20)
         time.sleep(0.2)
         assert [one.pid for one in servers_of(own)] == started[:1]
-        assert servers_of(tmp_path / "run.json") == []
+        assert servers_of(tmp_path) == []

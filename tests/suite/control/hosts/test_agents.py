@@ -5,19 +5,27 @@ import re
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from suite import __version__
-from suite.agent.message_stream import packed
+from suite.agent.messages import CommandOutput, FileContent, Route
 from suite.common.run_config import SystemConfig
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import host_checks
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection, HostFailure
 from suite.environments.environment import Environment
+from suite.launch.host_facts import HostFacts
 from tests.helpers import one_line
 from tests.suite.control.hosts.test_launchers import LAUNCH
+
+
+class Refused(NamedTuple):
+    """Answer of an agent that could not carry out a request."""
+
+    error: str
 
 
 class FakeLink:
@@ -25,25 +33,26 @@ class FakeLink:
 
     def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
-        self.facts = {"name": name, "suite": __version__, "addresses": addresses, "cores": [0, 1]}
-        self.facts |= {"hardware": {"gpus": [], "cpu_model": "x"}, **(facts or {})}
+        described = {"name": name, "pid": 1, "suite": __version__, "python": "3.11", "addresses": addresses}
+        described |= {"cores": (0, 1), "hardware": {"gpus": [], "cpu_model": "x"}}
+        self.facts = HostFacts(**{**described, **(facts or {})})
         self.asked = []
 
-    def send_request(self, do, **order):
-        self.asked.append((do, order))
-        return do, order
+    def send_request(self, request, **order):
+        self.asked.append((request.name, order))
+        return request.name, order
 
     def get_response(self, number, seconds):
         do, order = number
         self.waited = seconds
         answer = self.answers[do]
         answer = answer(**order) if callable(answer) else answer
-        if "error" in answer:
-            raise ValueError(f"{self.name}: {answer['error']}")
+        if isinstance(answer, Refused):
+            raise ValueError(f"{self.name}: {answer.error}")
         return answer
 
-    def call(self, do, **order):
-        return self.get_response(self.send_request(do, **order), 1)
+    def call(self, request, **order):
+        return self.get_response(self.send_request(request, **order), 1)
 
     def failure(self):
         return None
@@ -53,7 +62,7 @@ class FakeLink:
 
 
 def route(address, interface, peer="10.0.0.1"):
-    return {"route": {"peer": peer, "address": address, "interface": interface}}
+    return {"route": Route(peer, address, interface)}
 
 
 def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
@@ -73,19 +82,19 @@ def test_an_interface_that_is_typed_wins_and_why_gpus_cannot_be_used_is_known_he
 
 
 def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
-    answers = {"route": lambda to: {"error": "unknown"} if to == "alias" else LEADS}
+    answers = {"route": lambda to: Refused("unknown") if to == "alias" else LEADS}
     links = [FakeLink("me@alias", {"eth0": "10.0.0.1"}), FakeLink("b", {"eth0": "10.0.0.2"}, answers)]
     assert [node.address for node in Agents(links, LAUNCH).hosts] == ["10.0.0.1", "10.0.0.2"]
 
 
-LEADS = {"peer": "10.0.0.1", "address": "10.0.0.2", "interface": "eth0"}
+LEADS = Route("10.0.0.1", "10.0.0.2", "eth0")
 BAD = {
     "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {}, "machine a: its name resolves to 127.0.1.1 on b, which is"),
     "elsewhere": (route("10.0.0.2", "eth0", "9.9.9.9"), {},
      "machine a: b connects to 9.9.9.9, but no interface of a has this address"),
     "same machine": (route("10.0.0.1", "eth0"), {"name": "a"}, "launch: a, b are the same machine with the host name a"),
     "version": (route("10.0.0.2", "eth0"), {"suite": "0.0.9"}, "machine b has version 0.0.9 of the suite"),
-    "no route": ({"route": {"error": "Name or service not known"}}, {},
+    "no route": ({"route": Refused("Name or service not known")}, {},
      "b: Name or service not known: the host name a cannot be resolved there"),
 }  # fmt: skip
 
@@ -116,12 +125,14 @@ TUNED = {"XLA_FLAGS": "--a", "NCCL_DEBUG": "INFO"}
 
 def asked(versions=HERE, env=TUNED, **others):
     """Answer of a machine to the question what its environment's Python finds there."""
-    return {"code": 0, "output": json.dumps({"versions": versions, "env": env}), "errors": "", **others}
+    return CommandOutput(
+        **{"code": 0, "output": json.dumps({"versions": versions, "env": env}), "errors": "", **others}
+    )
 
 
 def file_of(content):
     """What a machine answers that is asked for a file; None: it has none."""
-    return {"data": None if content is None else packed(content.encode())}
+    return FileContent(None if content is None else content.encode())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +143,7 @@ def file_of(content):
          "machine b: environment torch: torch is 2.1 there and 2.0 on this machine. "
          "To make them equal, run: suite env create torch"),
         (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not work there: sh: nothing"),
-        ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
+        (Refused("/python: No such file or directory"), "b: /python: No such file or directory"),
         (asked(output="hello"), "machine b: environment torch does not respond as a Python interpreter: 'hello'"),
         (asked(env={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
         (asked(env={"XLA_FLAGS": "--b"}),

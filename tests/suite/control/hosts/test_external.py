@@ -88,7 +88,7 @@ def shaken(port, rank=1, proof=None):
         reader, writer = agent.makefile("rb"), agent.makefile("wb")
         challenge = json.loads(reader.readline())["nonce"]
         proof = proof or external._proof("secret", "agent", challenge, "of the agent", rank)
-        external._say(writer, {"rank": rank, "name": "other", "nonce": "of the agent", "proof": proof})
+        external._say(writer, external.AgentProof(rank, "other", "of the agent", proof))
         return json.loads(reader.readline()), proof
 
 

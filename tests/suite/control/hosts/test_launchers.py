@@ -57,7 +57,7 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "variables", "by"),
+    ("changes", "env", "by"),
     [
         ({}, {}, "local"), ({}, ALLOCATION, "slurm"), ({"hosts": ["a"]}, {}, "ssh"), ({"hosts": ["a"]}, ALLOCATION, "ssh"),
         ({"hostfile": "f"}, {}, "ssh"), ({"by": "local"}, ALLOCATION, "local"), ({"by": "external"}, STEP, "external"),
@@ -117,7 +117,7 @@ LOCAL = (*NCF, "launch.by=local")
 
 
 @pytest.mark.parametrize(
-    ("jobs", "variables"),
+    ("jobs", "env"),
     [
         ([NCF], {}),
         ([NCF], ALLOCATION),
@@ -130,7 +130,7 @@ def test_one_machine_needs_no_agents(jobs, env):
 
 
 @pytest.mark.parametrize(
-    ("jobs", "variables", "said"),
+    ("jobs", "env", "said"),
     [
         ([(*NCF, "gpus=4", "nodes=4")], ALLOCATION, "has 3 (node1, node2, node4). Set nodes=3 or less"),
         ([(*LOCAL, "gpus=2", "nodes=2")], {}, "nodes=2: launch=local uses only this machine"),
@@ -164,7 +164,7 @@ PALS = {"PMI_RANK": "1", "PMI_SIZE": "4", "PALS_RANKID": "1", "PALS_LOCAL_RANKID
 
 
 @pytest.mark.parametrize(
-    ("launcher", "variables"), [*MPI_LAUNCHERS.items(), ("MPICH", PALS)], ids=[*MPI_LAUNCHERS, "Cray PALS"]
+    ("launcher", "env"), [*MPI_LAUNCHERS.items(), ("MPICH", PALS)], ids=[*MPI_LAUNCHERS, "Cray PALS"]
 )
 def test_every_mpi_launcher_is_recognized(launcher, env):
     rank = rank_here(env)
@@ -227,7 +227,7 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("env", "said"),
     [
         ({}, "launch=external: no environment variable contains the rank of this process"),
         (STEP, "launch=external needs a secret that all processes share. Run: export SUITE_LAUNCH_TOKEN="),

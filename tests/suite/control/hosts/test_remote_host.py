@@ -2,7 +2,9 @@
 
 import json
 
+from suite.agent.messages import FINISH, MemoryEvent, RunFolder
 from suite.common.runspec import Host
+from suite.control.hosts.connection import PendingResponse
 from suite.control.hosts.remote_host import RemoteHost
 from suite.environments.environment import Environment
 
@@ -11,15 +13,15 @@ class Link:
     def __init__(self):
         self.asked = []
 
-    def send_request(self, do, **order):
-        self.asked.append((do, order))
-        return len(self.asked)
+    def send_request(self, request, **order):
+        self.asked.append((request, order))
+        return PendingResponse(len(self.asked), request)
 
     def failure(self):
         return None
 
-    def call(self, do, seconds=0.0, **order):
-        return {"folder": "/scratch"}
+    def call(self, request, seconds=0.0, **order):
+        return RunFolder("/scratch")
 
 
 def machine_of(link, tmp_path):
@@ -32,7 +34,7 @@ def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
     link = Link()
     machine = machine_of(link, tmp_path)
     assert machine.exhausts([1]) == ""
-    link.tell({"exhausts": "ended before the machine's memory was exhausted"})
+    link.on_event(MemoryEvent("ended before the machine's memory was exhausted"))
     assert machine.exhausts([1]) == "machine b: ended before the machine's memory was exhausted"
 
 
@@ -40,4 +42,4 @@ def test_containers_are_ended_by_the_order_that_ends_the_run(tmp_path):
     """Orders of their own would overtake each other: the agent ends all processes, also one that removes containers."""
     link = Link()
     machine_of(link, tmp_path).terminate([], ("docker", "rm", "--force", "a"))
-    assert link.asked == [("finish", {"ending": ["docker", "rm", "--force", "a"]})]
+    assert link.asked == [(FINISH, {"ending": ["docker", "rm", "--force", "a"]})]

@@ -1,0 +1,14 @@
+"""Reads the output of srun and salloc, which report only in text that the scheduler ended a step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
+"""Matches the message of srun when SLURM ends a step: `*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`."""
+
+
+def find_scheduler_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines that report that a scheduler ended a step or revoked an allocation."""
+    return [message for message in lines if _ENDED_BY_SCHEDULER.search(message)]

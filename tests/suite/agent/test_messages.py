@@ -1,0 +1,123 @@
+"""Messages between controller and agent: each is read as it was sent, and one of another version is refused with its name."""
+
+import io
+import json
+import os
+
+import pytest
+
+from suite import __version__
+from suite.agent.message_stream import MessageStream
+from suite.agent.messages import (
+    EVENTS,
+    CommandOutput,
+    ExitEvent,
+    FileContent,
+    FileEvent,
+    FreePorts,
+    GoneEvent,
+    HeartbeatEvent,
+    MemoryEvent,
+    MessageError,
+    OomEvent,
+    Response,
+    Route,
+    SignalEvent,
+    decode,
+    decode_message,
+    encode,
+    encode_event,
+)
+from suite.control.hosts.connection import AgentConnection
+from suite.launch.host_facts import HostFacts
+from tests.helpers import wait_until
+
+FACTS = HostFacts("node1", 7, __version__, "3.11", {"eth0": "10.0.0.1"}, (0, 1), {"gpus": [], "memory_bytes": 1})
+SENT = [
+    FACTS,
+    ExitEvent("worker-0", -9, "no space left in /scratch"),
+    GoneEvent((3, 4)),
+    HeartbeatEvent(".worker-0.json", "{}"),
+    FileEvent("worker-0.log", 5, b"\x00\xff"),
+    OomEvent(2),
+    MemoryEvent("why"),
+    SignalEvent("SIGTERM"),
+]
+
+
+@pytest.mark.parametrize("event", SENT, ids=lambda event: type(event).__name__)
+def test_an_event_is_read_as_it_was_sent(event):
+    assert decode_message(json.loads(json.dumps(encode_event(event)))) == event
+
+
+def test_every_kind_of_event_is_tried():
+    assert {type(event) for event in SENT} == set(EVENTS.values())
+
+
+@pytest.mark.parametrize(
+    "response",
+    [CommandOutput(-15, "a", "b"), FileContent(None), FileContent(b"x"), FreePorts((1, 2)), Route("a", "b", "")],
+)
+def test_a_response_is_read_as_it_was_sent(response):
+    message = decode_message(json.loads(json.dumps({"answer": 3, "response": encode(response)})))
+    assert isinstance(message, Response)
+    assert decode(type(response), message.response) == response
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ({"exit": {"name": "a", "code": 0}}, "missing keys: .'full_disk'.*, unknown keys: "),
+        ({"exit": {"name": "a", "code": 0, "full_disk": "", "host": 1}}, "unknown keys: .'host'"),
+        ({"exit": {"name": "a", "code": True, "full_disk": ""}}, "code has a wrong type"),
+        ({"exit": {"name": "a", "code": "0", "full_disk": ""}}, "code has a wrong type"),
+        ({"exit": "worker-0", "code": 3, "full": ""}, "unknown event exit"),  # of a version without classes
+        ({"gone": {"pids": [1, "2"]}}, "pids has a wrong type"),
+        ({"gone": []}, "expected an object"),
+        ({"file": {"name": "a", "offset": 0, "data": "no base64"}}, "expected base64"),
+        ({"answer": None}, "answer has a wrong type"),
+        ({"answer": 1, "response": []}, "response has a wrong type"),
+        ({"dance": {}}, "unknown event dance"),
+        ({}, "unknown event "),
+    ],
+)
+def test_a_message_of_another_version_is_an_error(message, problem):
+    with pytest.raises(MessageError, match=problem):
+        decode_message(message)
+
+
+def greeted(*messages):
+    """What the controller says of an agent that sends these messages, and then ends."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as writer:
+        for message in messages:
+            writer.write(json.dumps(message).encode() + b"\n")
+        writer.flush()
+        link = AgentConnection("node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0)
+        try:
+            link.greet()
+        except ValueError as error:
+            return str(error)
+        link.listen(0.2)
+    return wait_until("the end", link.failure).reason
+
+
+@pytest.mark.parametrize(
+    "facts", [{"suite": "0.0.1"}, {**encode(FACTS), "suite": "0.0.1"}, {**encode(FACTS), "suite": "0.0.1", "new": 1}]
+)
+def test_a_description_of_another_version_names_both_versions(facts):
+    said = f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
+    assert greeted({"facts": facts}) == f"{said}. Install the same version on all machines"
+    assert greeted({"facts": facts}, {"new": {}}) == f"{said}. Install the same version on all machines"
+
+
+def test_an_unknown_message_of_the_same_version():
+    said = f"machine node1 has a different copy of version {__version__} of the suite "
+    remedy = ". Install the same version on all machines"
+    assert greeted({"facts": {**encode(FACTS), "new": 1}}).startswith(said)
+    assert greeted(encode_event(FACTS), {"new": {}}) == f"{said}(unknown event new){remedy}"
+
+
+def test_an_object_that_a_login_shell_prints_is_ignored():
+    said = "machine node1 is lost: its agent closed the connection"
+    assert greeted({"motd": "hello"}, encode_event(FACTS)) == said
