@@ -196,7 +196,9 @@ class MovieLens(manifests.Prepared):
             minimum = manifest.options["minimum_ratings"]
             lines.append(f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings")
         if counts["duplicates_dropped"]:
-            lines.append(f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings and kept the latest of each")
+            lines.append(
+                f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings and kept the latest of each"
+            )
         return lines + manifest.notices
 
     def how(self) -> str:

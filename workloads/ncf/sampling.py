@@ -75,9 +75,7 @@ class Positives:
         """Raise ValueError if a user has every item, because drawing a negative would never end."""
         full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
         if full.size:
-            raise ValueError(
-                f"user {first + int(full[0])} has all {self.items_total} items: no negative can be drawn"
-            )
+            raise ValueError(f"user {first + int(full[0])} has all {self.items_total} items: no negative can be drawn")
 
     def contains(self, users: Integers, items: Integers) -> Bools:
         """Return an array (n,) that is True if (users[i], items[i]) is a training positive."""

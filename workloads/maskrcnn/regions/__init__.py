@@ -1,4 +1,5 @@
-"""What a detector decides between its two halves, on the host in NumPy: proposals, the regions that are learned, detections.
+"""Region selection between the two stages of the detector: proposals, sampled regions, and detections.
 
-All three frameworks call these functions with their own non-maximum suppression, so they compute on the same regions.
+These functions run on the host in NumPy. All three frameworks call them, each with the framework's
+non-maximum suppression, so that they compute on the same regions.
 """
