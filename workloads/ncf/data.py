@@ -49,7 +49,7 @@ class NCFData:
 
     Arrays of a training batch, all (b,) with b = samples per replica including padding:
 
-    - `user` int32, `item` int32, `label` float32, `weight` float32; all four are 0 for padding.
+    - `user` int32, `item` int32, `label` float32, `weight` float32; all are 0 for padding.
 
     Arrays of an evaluation batch:
 
@@ -148,9 +148,9 @@ class NCFData:
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Yield batches of `users_per_batch` users; user u belongs to replica u % num_replicas.
+        """Yield batches of `users_per_batch` users.
 
-        Every replica has the same number of batches. The weight sum of a batch is its number of
+        User u belongs to replica u % num_replicas. Every replica has the same number of batches. The weight sum of a batch is its number of
         valid users. The first call draws the negatives.
         """
         tables = self._evaluation_tables()
@@ -204,7 +204,7 @@ def device_draws(settings: Settings) -> bool:
     if option == "on" and not supported:
         raise ValueError(
             f"workload.device_draws=on: only PyTorch on GPUs draws samples on the device, not {settings.framework} with "
-            f"device={settings.device}; set workload.device_draws=auto"
+            f"device={settings.device}. Set workload.device_draws=auto"
         )
     return supported and option != "off"
 

@@ -90,13 +90,13 @@ def _check_users(name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int,
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
         raise ValueError(
-            f"{name}: user {ids[poor]} has {per_user[poor]} rating; expected at least {LEAST_MINIMUM}; "
-            f"to drop such users, set --min-ratings {minimum_ratings}"
+            f"{name}: user {ids[poor]} has {per_user[poor]} rating, expected at least {LEAST_MINIMUM}. "
+            f"To drop such users, set --min-ratings {minimum_ratings}"
         )
     if int(per_user.max()) < minimum_ratings:
         raise ValueError(
-            f"{name}: no user has {minimum_ratings} ratings (the maximum is {per_user.max()}); "
-            f"set a smaller --min-ratings"
+            f"{name}: no user has {minimum_ratings} ratings (the maximum is {per_user.max()}). "
+            f"Set a smaller --min-ratings"
         )
 
 

@@ -1,7 +1,7 @@
 """Reader of MovieLens ratings files, plain or inside a zip. The zip is not unpacked.
 
 A file has one of three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`),
-or `u.data` (ML-100K: tabs). The first line determines the layout; the file name does not. Ids are
+or `u.data` (ML-100K: tabs). Only the first line determines the layout, not the file name. Ids are
 integers ≥ 0. A file whose last line has no line end is rejected as truncated.
 """
 
@@ -117,7 +117,7 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     """
     try:
         if source.is_dir():
-            raise ValueError(f"{source} is a folder; set --from to the ratings file in it, or to the zip")
+            raise ValueError(f"{source} is a folder. Set --from to the ratings file in it, or to the zip")
         with open_stream(source) as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
                 with zipfile.ZipFile(file) as archive, archive.open(_member(archive, source)) as stream:
@@ -133,7 +133,7 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     except OSError as error:
         reason = error.strerror or why(error)
         raise ValueError(
-            f"{source}: cannot be read ({reason}); set --from to the ratings file, or to the zip"
+            f"{source}: cannot be read ({reason}). Set --from to the ratings file, or to the zip"
         ) from None
 
 
@@ -145,7 +145,7 @@ def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
     """
     encoding, mark_bytes = detect_encoding(stream.peek(4))
     if encoding != "utf-8":
-        raise ValueError(f"{name}: expected UTF-8 text, got {encoding[:6].upper()}; save the file as UTF-8")
+        raise ValueError(f"{name}: expected UTF-8 text, got {encoding[:6].upper()}. Save the file as UTF-8")
     stream.read(mark_bytes)
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     only_cr = b"\r" in head[:-1] and b"\n" not in head
@@ -163,12 +163,12 @@ def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
         if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir() and not is_hidden_path(info.filename)
     ]
     if not members:
-        raise ValueError(f"{source}: the zip contains no ratings file; expected {', '.join(MEMBERS)}")
+        raise ValueError(f"{source}: the zip contains no ratings file, expected {', '.join(MEMBERS)}")
     member = min(members, key=lambda info: (info.filename.count("/"), info.filename))
     if member.file_size > MAX_BYTES:  # `zipfile` reads at most `file_size` bytes
         raise ValueError(
-            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes; allowed: at most {MAX_BYTES:,}; "
-            f"if it is a ratings file, unpack it and set --from to the file"
+            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, allowed: at most {MAX_BYTES:,}. "
+            f"If it is a ratings file, unpack it and set --from to the file"
         )
     return member
 
@@ -226,8 +226,8 @@ def _layout(head: bytes, name: str) -> Layout:
             return layout
     shown = line[:60].decode("ascii", "backslashreplace")
     raise ValueError(
-        f"{name}, line 1: not a MovieLens ratings file: {shown!r}; expected the header {HEADER.decode()!r} "
-        f"(ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data)"
+        f"{name}, line 1: not a MovieLens ratings file: expected the header {HEADER.decode()!r} "
+        f"(ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data), got {shown!r}"
     )
 
 

@@ -47,7 +47,7 @@ class Positives:
         _check_range("train_user", users, users_total)
         _check_range("train_item", items, items_total)
         if (users[1:] < users[:-1]).any():
-            raise ValueError("train_user is not sorted: the file is damaged; prepare the data again")
+            raise ValueError("train_user is not sorted: the file is damaged. Prepare the data again")
         self.items_total = items_total
         self.row_bytes = -(-items_total // 8)
         self.bitmap = np.empty(users_total * self.row_bytes, np.uint8)
@@ -89,7 +89,7 @@ class Positives:
 
 def _check_range(name: str, values: Integers, total: int) -> None:
     if values.size and (int(values.min()) < 0 or int(values.max()) >= total):
-        raise ValueError(f"{name}: expected numbers from 0 to {total - 1}; the file is damaged; prepare the data again")
+        raise ValueError(f"{name}: expected numbers from 0 to {total - 1}, the file is damaged. Prepare the data again")
 
 
 def training_key(seed: int, epoch: int) -> np.uint64:

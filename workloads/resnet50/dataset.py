@@ -91,7 +91,7 @@ class ImageFolders(ImageDataset[Content]):
             raise ValueError(self.refusal(bad))
         for split in listings:
             if not counts[split]:
-                raise ValueError(f"{source / split}: no image is valid; the first error is {bad[0]}")
+                raise ValueError(f"{source / split}: no image is valid. First error: {bad[0]}")
         (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
         counts |= {**special, "left_out": len(bad)}
         same = self.archives and all(fill(size, listings[split].sizes) for split, size in self.archives.items())
@@ -111,7 +111,7 @@ class ImageFolders(ImageDataset[Content]):
         looked = "decoded" if self.full else "headers and ends checked"
         lines = [
             f"{self.name}: {counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} "
-            f"classes, {looked}, indexed in {destination}; the images stay in {manifest.source['name']}"
+            f"classes, {looked}, indexed in {destination}, and the images stay in {manifest.source['name']}"
         ]
         odd = [
             f"{counts[kind]:,} {kind.upper() if kind != 'grey' else kind}"

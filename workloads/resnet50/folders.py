@@ -50,10 +50,10 @@ def classes_of(source: Path) -> list[str]:
         raise ValueError(f"{source}: no such folder")
     train = source / "train"
     if not train.is_dir():
-        raise ValueError(f"{source} has no folder train; expected train/<wnid>/*.JPEG and val/")
+        raise ValueError(f"{source} has no folder train, expected train/<wnid>/*.JPEG and val/")
     names = _folders(train)
     if not names:
-        raise ValueError(f"{train} has no class folders; expected {train}/<wnid>/*.JPEG")
+        raise ValueError(f"{train} has no class folders, expected {train}/<wnid>/*.JPEG")
     return names
 
 
@@ -87,7 +87,7 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     """
     folder = source / "val"
     if not folder.is_dir():
-        raise ValueError(f"{source} has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
+        raise ValueError(f"{source} has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
     if _folders(folder):
         return list_folders(source, "val", classes)
     listing = Listing()
@@ -96,7 +96,7 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise ValueError(
-            f"{folder} has no class folders, and no label file was found; create {source / LABEL_FILES[0]} "
+            f"{folder} has no class folders, and no label file was found. Create {source / LABEL_FILES[0]} "
             f"with lines NAME WNID (ILSVRC2012_val_00000001.JPEG n01751748)"
         )
     wnids = read_labels(path, [Path(name).name for name in listing.names])

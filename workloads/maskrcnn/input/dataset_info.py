@@ -24,7 +24,7 @@ MAX_OBJECTS = 93
 """Assumed maximum number of objects per image in COCO 2017, including crowds, for synthetic batches."""
 BATCHES_LOOKED_AT = 2_000
 """Number of batches of the first epoch from which `padding_fill` is estimated."""
-NO_MASKS = "prepared without masks by an earlier version; remove it and prepare the data again"
+NO_MASKS = "prepared without masks by an earlier version. Remove it and prepare the data again"
 
 
 def load_dataset_info(settings: Settings) -> DatasetInfo:
@@ -52,8 +52,8 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     assert manifest is not None
     if without_mask := masks.describe_missing(manifest.counts):
         raise ValueError(
-            f"{folder}: {without_mask}; Mask R-CNN needs a mask for each object: add the masks to the annotations or remove "
-            f"these objects, and prepare the data again; or set workload=ssd, which needs only boxes"
+            f"{folder}: {without_mask}, but Mask R-CNN needs a mask for each object. Add the masks to the annotations or "
+            f"remove these objects, and prepare the data again, or set workload=ssd, which needs only boxes"
         )
     try:
         used, most, indexed = (
@@ -109,7 +109,7 @@ def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
     fitting = [shape for shape in shapes if shape[0] >= height and shape[1] >= width]
     if not fitting:
         raise ValueError(
-            f"an image of {height} x {width} pixels does not fit any padded shape; set "
+            f"an image of {height} x {width} pixels does not fit any padded shape. Set "
             f"workload.padded_shapes={'+'.join(f'{h}x{w}' for h, w in shapes)}+{-(-height // 32) * 32}x{-(-width // 32) * 32}"
         )
     return min(fitting, key=lambda shape: shape[0] * shape[1])
