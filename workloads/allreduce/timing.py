@@ -16,8 +16,8 @@ class TimedSums(Trainer):
 
     The buffer is filled before the timed part of a step and checked after it. Warm-up steps sum
     numbers that differ on every device, and every value of every sum is checked. Timed steps sum
-    zeros, which stay zero. The buffer is therefore not filled or checked between timed steps: they run
-    without pauses, as in nccl-tests, and no process waits for a process that is still checking.
+    zeros, which stay zero. The buffer is therefore not filled or checked between timed steps: they
+    run without pauses, as in nccl-tests, and no process waits for a process that is still checking.
     """
 
     workload: AllReduce
@@ -55,9 +55,10 @@ class TimedSums(Trainer):
         return self.clocked(self._prepared(steps), seconds)
 
     def clocked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-        """Yield the items, and append the time until the consumer requests the next item to `seconds`.
+        """Yield the items, and append the duration of each item's work to `seconds`.
 
-        The host's clock is used, and the time includes synchronization with the devices.
+        The duration ends when the consumer requests the next item and the devices are synchronized.
+        The host's clock is used.
         """
         for item in steps:
             begin = time.perf_counter()

@@ -1,18 +1,19 @@
-"""Layers of GNMT: names, sizes, initial weights, and the part of the dropout mask that each layer uses.
+"""Layers of GNMT: names, sizes, initial weights, and the parts of the dropout masks.
 
 This module does not depend on a framework.
 
-The encoder applies a bidirectional LSTM, a second LSTM, and further LSTMs with residual connections to
-the source words. The first LSTM of the decoder reads only the target words. Its output at each step is
-the query of the attention. The resulting context is concatenated to the input of every later layer.
-Encoder and decoder share the embedding. The classifier is not tied to it.
+The encoder applies a bidirectional LSTM, a second LSTM, and further LSTMs with residual connections
+to the source words. The first LSTM of the decoder reads only the target words. Its output at each
+step is the query of the attention. The resulting context is concatenated to the input of every
+later layer. Encoder and decoder share the embedding. The classifier is not tied to it.
 
 All trainers use these symbols: B sentences per replica, S source and T target positions including
 padding, h hidden values, V words. Sequences are time-major, (S, B, …), inside the network.
 
 The backward direction of the first layer is a separate LSTM. The valid part of each sentence is
-reversed according to its length, processed forward, and reversed again. Padding is at the end in both
-directions. It therefore never influences a valid position, and no framework needs packed sequences.
+reversed according to its length, processed forward, and reversed again. Padding is at the end in
+both directions. It therefore never influences a valid position, and no framework needs packed
+sequences.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ GATES = 4
 PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 """Parameters of each LSTM, with PyTorch's names.
 
-There are two biases, as in cuDNN. Adam updates both, so an LSTM with a single bias would diverge from
-the reference.
+There are two biases, as in cuDNN. Adam updates both, so an LSTM with a single bias would diverge
+from the reference.
 """
 VOCABULARY_MULTIPLE = 8
-"""In half precision, the vocabulary is padded to a multiple of this (reference utils.py, pad_vocabulary).
+"""In half precision, the vocabulary is padded to a multiple of this.
 
-The log of the reference has 32,320 for 32,317 words.
+It is the same in the reference (utils.py, pad_vocabulary). The log of the reference has 32,320 for
+32,317 words.
 """
 MASKED_SCORE = -65_504.0
 """Attention score of padding: the lowest fp16 number (reference attention.py).
@@ -122,9 +124,10 @@ def shapes(network: Network) -> Shapes:
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of values in `embedding`, `encoder`, `decoder`, `attention`, and `classifier`.
+    """Return the number of values in each part of the network.
 
-    The reference has 160,671,297 values in total.
+    The parts are `embedding`, `encoder`, `decoder`, `attention`, and `classifier`. The reference
+    has 160,671,297 values in total.
     """
     counts = dict.fromkeys(("embedding", "encoder", "decoder", "attention", "classifier"), 0)
     for name, shape in shapes(network).items():
@@ -137,9 +140,9 @@ def initial_weights(
 ) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, identical in every framework.
 
-    Values are uniform in ±`weight`, and in ±`embedding` for the embedding (reference: 0.1 for both).
-    Recurrent biases, the bias of the attention, and the embedding of `padding` are 0. The scale of the
-    attention is 1 / √h (reference gnmt.py, attention.py).
+    Values are uniform in ±`weight`, and in ±`embedding` for the embedding (reference: 0.1 for
+    both). Recurrent biases, the bias of the attention, and the embedding of `padding` are 0. The
+    scale of the attention is 1 / √h (reference gnmt.py, attention.py).
     """
     for name, shape in shapes(network).items():
         if name.endswith("bias_hh_l0") or name == "attention.bias":

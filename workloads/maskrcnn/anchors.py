@@ -29,7 +29,10 @@ class Level:
     width: int
     """Number of columns of cells."""
     base: Float32s
-    """(R, 4) anchors of the cell at 0, 0. The anchors of other cells are shifted by multiples of the stride."""
+    """(R, 4) anchors of the cell at 0, 0.
+
+    The anchors of other cells are shifted by multiples of the stride.
+    """
     first: int
     """Index of the level's first anchor among all anchors."""
 
@@ -51,8 +54,8 @@ class Level:
 def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -> Float32s:
     """Return the anchors (R, 4) of the cell at 0, 0.
 
-    As in the reference (rpn/anchor_generator.py), width and height for each ratio are rounded for an
-    anchor of the size of the stride, then multiplied by size / stride. For example, size 32 with
+    As in the reference (rpn/anchor_generator.py), width and height for each ratio are rounded for
+    an anchor of the size of the stride, then multiplied by size / stride. For example, size 32 with
     stride 4 gives 48 x 24, 32 x 32, and 24 x 48.
     """
     ratio = np.array(ratios, np.float64)

@@ -1,10 +1,10 @@
-"""Boxes in the reference's legacy convention: area, overlap, encoding and decoding of deltas, clipping.
+"""Boxes in the reference's legacy convention: area, overlap, encoding of deltas, and clipping.
 
-A box is (left, top, right, bottom) in pixels of the resized image. The right and bottom pixels belong
-to the box, so its width is right - left + 1 (reference structures/bounding_box.py, boxlist_ops.py,
-modeling/box_coder.py). The functions keep the type of their arrays: float32 in the benchmark, float64
-in tests. They accept any array type that provides NumPy's functions (for example JAX arrays inside a
-compiled function), and arrays with additional leading axes.
+A box is (left, top, right, bottom) in pixels of the resized image. The right and bottom pixels
+belong to the box, so its width is right - left + 1 (reference structures/bounding_box.py,
+boxlist_ops.py, modeling/box_coder.py). The functions keep the type of their arrays: float32 in the
+benchmark, float64 in tests. They accept any array type that provides NumPy's functions (for example
+JAX arrays inside a compiled function), and arrays with additional leading axes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Boxes = npt.NDArray[Floating]
 RPN_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
 """Factors of the deltas of x, y, width, and height for anchors (reference rpn.py)."""
 ROI_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
-"""Factors of the deltas of x, y, width, and height for regions (reference defaults.py, BBOX_REG_WEIGHTS)."""
+"""Factors of the deltas for regions (reference defaults.py, BBOX_REG_WEIGHTS)."""
 MAX_SIZE_DELTA = math.log(1000 / 16)
 """Upper limit of the deltas of width and height before the exponential (reference box_coder.py)."""
 _LARGE = 1e6
 
 
 def functions(array: Any) -> Any:
-    """Return the module with NumPy's functions for this type of array: NumPy itself, or another module."""
+    """Return the module with NumPy's functions for this type of array, NumPy by default."""
     return array.__array_namespace__() if hasattr(array, "__array_namespace__") else np  # missing before NumPy 2
 
 
@@ -68,8 +68,8 @@ def decode(
     """Return the boxes (…, 4) for deltas (…, 4), the inverse of `encode`.
 
     The boxes are not clipped to the image. Their size is at most 1000 / 16 times the size of the
-    reference. NaN in the deltas becomes 0, so that pooling never reads out of bounds. A network that
-    diverges is detected through its loss.
+    reference. NaN in the deltas becomes 0, so that pooling never reads out of bounds. A network
+    that diverges is detected through its loss.
     """
     xp = functions(deltas)
     factors = xp.asarray(weights, deltas.dtype)
@@ -83,6 +83,6 @@ def decode(
 
 
 def clip(boxes: Boxes[Floating], height: int, width: int) -> Boxes[Floating]:
-    """Return boxes (…, 4) with every corner clipped to the pixels of an image of `height` and `width`."""
+    """Return boxes (…, 4) clipped to the pixels of an image of `height` and `width`."""
     most = np.array([width - 1, height - 1, width - 1, height - 1], boxes.dtype)
     return np.asarray(np.clip(boxes, 0, most))

@@ -1,4 +1,4 @@
-"""Mask targets from polygons for training, and predicted masks pasted into the image for evaluation.
+"""Mask targets from polygons for training, and pasting of predicted masks for evaluation.
 
 The reference is structures/segmentation_mask.py (crop, resize, convert) and
 roi_heads/mask_head/inference.py (paste_mask_in_image).
@@ -23,10 +23,10 @@ BYTES_AT_ONCE = 1 << 25
 
 
 def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> UInt8s:
-    """Return mask targets (n, side, side) of zeros and ones: the polygons of objects cropped to regions.
+    """Return mask targets (n, side, side) of zeros and ones: polygons cropped to regions.
 
-    As in the reference, the polygons are moved by the corner of the region, scaled by `side` divided
-    by the region's size without the legacy pixel, and rasterized with pycocotools.
+    As in the reference, the polygons are moved by the corner of the region, scaled by `side`
+    divided by the region's size without the legacy pixel, and rasterized with pycocotools.
 
     Args:
         rois: (n, 4) regions.

@@ -5,17 +5,17 @@ This module does not depend on a framework.
 Trunk: ResNet v1 (`workloads.common.networks.residual`, with the stride on the first 1×1 convolution
 of a bottleneck) with torchvision's names. In the benchmark, its norms are frozen: they consist of a
 scale and a shift per channel, into which the statistics are folded without ε. The scales and shifts
-are state, not parameters. The stem and the first stage are frozen too. The demo trains all layers of
-a small trunk with live batch norm.
+are state, not parameters. The stem and the first stage are frozen too. The demo trains all layers
+of a small trunk with live batch norm.
 
 Pyramid: each stage of the trunk gives one level. `fpn.inner0` is a 1×1 convolution on the finest
 map. The next coarser level, upsampled by repeating every cell twice in each direction, is added to
 its output. `fpn.layer0` is a 3×3 convolution on the sum. An additional coarsest level consists of
 every second cell of the last level in each direction.
 
-RPN, shared by all levels: `rpn.conv` is 3×3 with ReLU. `rpn.cls_logits` is 1×1 and gives a logit for
-each anchor of a cell. `rpn.bbox_pred` is 1×1 and gives four deltas for each anchor, with the anchor
-as the outermost index of the channels.
+RPN, shared by all levels: `rpn.conv` is 3×3 with ReLU. `rpn.cls_logits` is 1×1 and gives a logit
+for each anchor of a cell. `rpn.bbox_pred` is 1×1 and gives four deltas for each anchor, with the
+anchor as the outermost index of the channels.
 
 Box head: `box.fc6` and `box.fc7` with ReLU read the pooled map of a region, flattened in the order
 (channel, row, column). `box.cls_score` and `box.bbox_pred` follow, with the class as the outermost
@@ -50,7 +50,10 @@ BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 """Momentum of live batch norm (demo)."""
 BIAS_RATE = 2.0
-"""Learning rate of biases divided by the rate of weights. Biases do not decay (reference solver/build.py)."""
+"""Learning rate of biases divided by the rate of weights.
+
+Biases do not decay (reference solver/build.py).
+"""
 REFERENCE_PARAMETERS = 44_347_573
 REFERENCE_TRAINED = 44_125_173
 """Trained parameters with 80 classes, without the 222,400 of the stem and the first stage."""
@@ -60,10 +63,11 @@ RATIOS = 3
 """Number of anchors per cell, with height / width of 0.5, 1, and 2."""
 _STEM_SCALE = 1 / 64
 _SUM_SCALE = 0.2
-"""Frozen scales at the end of a block, if no published weights replace them (synthetic, benchmarks).
+"""Frozen scale at the end of a block, if no published weights replace it.
 
-Pixel values are not divided by a standard deviation, and the maps are not normalized. These scales
-and `_STEM_SCALE` keep the values of the maps from growing or vanishing.
+This is the case for synthetic data and in benchmarks. Pixel values are not divided by a standard
+deviation, and the maps are not normalized. These scales and `_STEM_SCALE` keep the values of the
+maps from growing or vanishing.
 """
 
 
@@ -130,7 +134,10 @@ class Network(Trunk):
 
     @property
     def levels(self) -> int:
-        """Return the number of levels from which regions are pooled. RPN has an additional level."""
+        """Return the number of levels from which regions are pooled.
+
+        RPN has an additional level.
+        """
         return len(self.inner)
 
 
@@ -181,7 +188,7 @@ def build(model: Mapping[str, Json]) -> Network:
 
 
 def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int]]:
-    """Return (rows, columns) of every RPN level, from fine to coarse, for padded images of this size."""
+    """Return (rows, columns) of every RPN level, from fine to coarse, for a padded image size."""
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     last = [layer for layer in rows if layer.name.endswith(".0.conv3")]
     trunk_shapes = [(rows[layer], columns[layer]) for layer in last]
@@ -189,11 +196,11 @@ def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int
 
 
 def activation_values(network: Network, model: Mapping[str, Json], height: int, width: int) -> int:
-    """Return the number of values stored per image for the backward pass: about 0.33 billion at 800×1,344.
+    """Return the number of values stored per image for the backward pass.
 
-    The output of every trained convolution counts once, because ReLU works in place. Pyramid and RPN
-    are included, as are the box head for `rois` regions and the mask head for the fraction
-    `roi_positive_fraction` of these regions.
+    It is about 0.33 billion at 800×1,344 pixels. The output of every trained convolution counts
+    once, because ReLU works in place. Pyramid and RPN are included, as are the box head for `rois`
+    regions and the mask head for the fraction `roi_positive_fraction` of these regions.
     """
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     kept = [layer for layer in rows if not (network.frozen and _is_frozen(layer.name))]
@@ -209,7 +216,10 @@ def activation_values(network: Network, model: Mapping[str, Json], height: int, 
 
 
 def shapes(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every parameter, including frozen weights, in order."""
+    """Return a map from canonical name to shape of every parameter, in order.
+
+    Frozen weights are included.
+    """
     shape_of = residual.parameter_shapes(network.trunk_convolutions, network.frozen)
     for layer in network.layers:
         shape_of[f"{layer.name}.weight"], shape_of[f"{layer.name}.bias"] = layer.shape, (layer.outputs,)
@@ -217,17 +227,26 @@ def shapes(network: Network) -> Shapes:
 
 
 def constants(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every frozen scale and shift, empty for live norms."""
+    """Return a map from canonical name to shape of every scale and shift of frozen norms.
+
+    It is empty for live norms.
+    """
     return residual.affine_shapes(network.trunk_convolutions) if network.frozen else {}
 
 
 def statistics(network: Network) -> Shapes:
-    """Return a map from canonical name to shape of every running statistic, empty for frozen norms."""
+    """Return a map from canonical name to shape of every running statistic of live norms.
+
+    It is empty for frozen norms.
+    """
     return {} if network.frozen else residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Return the number of values in `trunk`, `fpn`, `rpn`, `box`, and `mask`, and of `frozen` values."""
+    """Return the number of values in `trunk`, `fpn`, `rpn`, `box`, and `mask`.
+
+    `frozen` is the number of frozen values among them.
+    """
     counts = dict.fromkeys(("trunk", "fpn", "rpn", "box", "mask", "frozen"), 0)
     for name, shape in shapes(network).items():
         part = name.partition(".")[0]
@@ -248,8 +267,8 @@ def check_reference_counts(network: Network) -> None:
 def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
     """Return the update rule of a parameter.
 
-    Biases have twice the learning rate and no decay. With frozen norms, stem and first stage are not
-    updated.
+    Biases have twice the learning rate and no decay. With frozen norms, stem and first stage are
+    not updated.
     """
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
@@ -287,7 +306,7 @@ def _random_scale(layer: Convolution) -> float:
 
 
 def _initial(layer: Layer) -> tuple[str, float]:
-    """Return distribution and scale of the initial weights of a layer that is not part of the trunk."""
+    """Return distribution and scale of the initial weights of a layer outside the trunk."""
     part, _, name = layer.name.partition(".")
     if name == "bbox_pred" and part == "box":
         return "normal", 0.001

@@ -1,4 +1,4 @@
-"""Conversion of a trainer's outputs to boxes and masks at the original image sizes, and COCO's AP of both."""
+"""Detections at the original image sizes, converted from a trainer's outputs, and COCO's AP."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ at a time took three times as long on one core.
 """
 CPU_EVALUATION_USERS = 64
 GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
-"""Users per batch: about a million scores at once, as in NVIDIA's submission. Not measured on a GPU."""
+"""Users per batch: about a million scores at once, as in NVIDIA's submission.
+
+Not measured on a GPU.
+"""
 
 
 class NCFData:
@@ -138,7 +141,10 @@ class NCFData:
             item[negative] = drawn
 
     def positives(self) -> Positives:
-        """Return the bitmap of training positives. The first call builds it on all cores of the process."""
+        """Return the bitmap of training positives.
+
+        The first call builds it on all cores of the process.
+        """
         if self._positives is None:
             self._positives = Positives(
                 self.train_user, self.train_item, self.users, self.items, own_cores(self.worker)
@@ -150,8 +156,8 @@ class NCFData:
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield batches of `users_per_batch` users.
 
-        User u belongs to replica u % num_replicas. Every replica has the same number of batches. The weight sum of a batch is its number of
-        valid users. The first call draws the negatives.
+        User u belongs to replica u % num_replicas. Every replica has the same number of batches.
+        The weight sum of a batch is its number of valid users. The first call draws the negatives.
         """
         tables = self._evaluation_tables()
         size, replicas = self.users_per_batch, self.worker.num_replicas

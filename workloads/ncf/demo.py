@@ -1,9 +1,10 @@
-"""Generated data set of the NCF demo: users and items in a latent space, as a MovieLens ratings file.
+"""Generated data set of the NCF demo, written as a MovieLens ratings file.
 
-Users belong to taste clusters. The score of an item is its match with the user, minus the logarithm
-of its popularity rank, plus noise. Each user rates the items with the highest scores. A factor
-model can learn this data set, but ranking by popularity cannot reach the target: HR@10 is about
-0.79 for the true score (the maximum), 0.15 for popularity, and 0.01 for chance.
+Users and items are points in a latent space. Users belong to taste clusters. The score of an item
+is its match with the user, minus the logarithm of its popularity rank, plus noise. Each user rates
+the items with the highest scores. A factor model can learn this data set, but ranking by popularity
+cannot reach the target: HR@10 is about 0.79 for the true score (the maximum), 0.15 for popularity,
+and 0.01 for chance.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ MATCH_WEIGHT = 4.0
 NOISE = 0.8
 """Scale of the Gumbel noise, which sets the difficulty: the maximum of HR@10 is near 0.79."""
 RATINGS_MEDIAN, RATINGS_SPREAD = 41, 0.3
-"""Median and log-standard deviation of a user's number of ratings, which is at least MINIMUM_RATINGS."""
+"""Median and log-standard deviation of the number of ratings per user.
+
+The number of ratings is at least MINIMUM_RATINGS.
+"""
 FIRST_SECOND = 1_400_000_000
 """First timestamp (May 2014)."""
 

@@ -1,8 +1,8 @@
 """Reader of MovieLens ratings files, plain or inside a zip. The zip is not unpacked.
 
-A file has one of three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`),
-or `u.data` (ML-100K: tabs). Only the first line determines the layout, not the file name. Ids are
-integers ≥ 0. A file whose last line has no line end is rejected as truncated.
+A file has one of three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M:
+`::`), or `u.data` (ML-100K: tabs). Only the first line determines the layout, not the file name.
+Ids are integers ≥ 0. A file whose last line has no line end is rejected as truncated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CSV, DAT, TAB = Layout("ratings.csv", b",", True), Layout("ratings.dat", b"::", 
 
 @dataclass(frozen=True)
 class Ratings:
-    """Columns of a ratings file in file order, each int64 (n,), with name, size, and digest of the file."""
+    """Columns of a ratings file, each int64 (n,) in file order, with size and digest of the file."""
 
     user: Int64s
     item: Int64s
@@ -83,7 +83,7 @@ class _UnixLineEnds(io.RawIOBase):
 
 
 class _Tee(io.RawIOBase):
-    """Stream that hashes the bytes read through it and stores the last byte and the last read error."""
+    """Stream that hashes its bytes while they are read, and stores the last byte and a read error."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.digest, self.bytes, self.last = stream, hashlib.sha256(), 0, b""
@@ -138,7 +138,9 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
-    """Return the stream after its byte order mark, with CR converted to LF if the first line ends with CR.
+    """Return the stream without its byte order mark and with LF as the line end.
+
+    CR is converted to LF if the first line ends with CR. Other streams are not changed.
 
     Raises:
         ValueError: The encoding is not UTF-8.

@@ -93,17 +93,26 @@ def _check_range(name: str, values: Integers, total: int) -> None:
 
 
 def training_key(seed: int, epoch: int) -> np.uint64:
-    """Return the key of an epoch's training negatives. Draw number = 4 · positive + k, k in 0 … 3."""
+    """Return the key of an epoch's training negatives.
+
+    Draw number = 4 · positive + k, k in 0 … 3.
+    """
     return stream(seed, "ncf training negatives", epoch)
 
 
 def evaluation_key(seed: int) -> np.uint64:
-    """Return the key of a run's evaluation negatives. Draw number = 999 · user + k, k in 0 … 998."""
+    """Return the key of a run's evaluation negatives.
+
+    Draw number = 999 · user + k, k in 0 … 998.
+    """
     return stream(seed, "ncf evaluation negatives")
 
 
 def draw(key: int | np.uint64, numbers: Int64s, users: Integers, positives: Positives, out: Items) -> None:
-    """Fill `out` (n,) with an item per draw number (n,) that is not a training positive of its user (n,)."""
+    """Fill `out` (n,) with items that are not training positives of the users.
+
+    `numbers` (n,) and `users` (n,) are the numbers and users of the draws.
+    """
     keys = [fold(key, 0)]
     for first in range(0, numbers.size, CHUNK):
         rows = slice(first, min(first + CHUNK, numbers.size))
@@ -142,7 +151,10 @@ def evaluation_negatives(seed: int, users: Integers, positives: Positives, out: 
 
 
 def run_parallel(tasks: Sequence[Callable[[], None]]) -> None:
-    """Call each task in a separate thread and raise the first error. NumPy releases the interpreter lock."""
+    """Call each task in a separate thread and raise the first error.
+
+    NumPy releases the interpreter lock.
+    """
     if len(tasks) == 1:
         tasks[0]()
         return

@@ -1,4 +1,7 @@
-"""Names, shapes, and initial values of NeuMF's parameters, identical to the byte in every framework."""
+"""Names, shapes, and initial values of NeuMF's parameters.
+
+The initial values are identical to the byte in every framework.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""Preparation of ImageNet's folders: an index of the images. The images are neither copied nor changed.
+"""Preparation of ImageNet's folders: an index of the images.
+
+The images are neither copied nor changed.
 
 The prepared data set consists of the index (`workloads.common.images.index`) of `train` and `val`,
-and of `classes.txt`, the WordNet ids in the order of the class numbers. The fingerprint covers these
-files: names, numbers of bytes, sizes in pixels, and labels of all images, but not their content.
+and of `classes.txt`, the WordNet ids in the order of the class numbers. The fingerprint covers
+these files: names, numbers of bytes, sizes in pixels, and labels of all images, but not their
+content.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ class ImageFolders(ImageDataset[Content]):
             The complete manifest, and a line for each skipped image.
 
         Raises:
-            ValueError: An image is invalid and `skip_bad` is not set, or a split has no valid image.
+            ValueError: An image is invalid and `skip_bad` is not set, or a split has no valid
+                image.
         """
         from workloads.common.images.check import check_files
 
@@ -124,7 +128,10 @@ class ImageFolders(ImageDataset[Content]):
 
 
 class ImageNet(ImageFolders):
-    """ILSVRC2012, the data set of ResNet-50's targets. No digests of single images are published."""
+    """ILSVRC2012, the data set of ResNet-50's targets.
+
+    No digests of single images are published.
+    """
 
     name = "imagenet"
     archives: ClassVar = {"train": 147_897_477_120, "val": 6_744_924_160}

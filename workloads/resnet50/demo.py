@@ -35,7 +35,7 @@ IMAGES = "images"
 
 
 def wnid(kind: int) -> str:
-    """Return the folder name of a class: in the form of ImageNet's names, with a number unused in WordNet."""
+    """Return the folder name of a class, which looks like ImageNet's but is not in WordNet."""
     return f"n9{kind + 1:07d}"
 
 

@@ -1,7 +1,8 @@
-"""Images in ImageNet's folders: train/<wnid>/*.JPEG, and val/ with class folders or with a label file.
+"""Images in ImageNet's folders.
 
-Classes are numbered in the order of their names (WordNet ids). Subfolders of a class folder are not
-searched. Hidden files and folders are skipped (`workloads.common.data.hidden`).
+The images of train/ are train/<wnid>/*.JPEG. val/ has the same class folders, or the images and a
+label file. Classes are numbered in the order of their names (WordNet ids). Subfolders of a class
+folder are not searched. Hidden files and folders are skipped (`workloads.common.data.hidden`).
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
 def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     """Return a map from file name to WordNet id for each of `names` (sorted).
 
-    Lines are `NAME WNID …`, separated by blanks or commas, with or without the suffix of the name. Or
-    each line is a `WNID`, in the order of the names of the images.
+    Lines are `NAME WNID …`, separated by blanks or commas, with or without the suffix of the name.
+    Or each line is a `WNID`, in the order of the names of the images.
 
     Raises:
         ValueError: The file is invalid. The message contains the file, and the line if it is known.

@@ -27,7 +27,7 @@ class Initialisation:
     """Distribution of the initial weights."""
 
     kind: str
-    """Distribution of the convolutions: `truncated` or `normal` (`workloads.common.networks.initial.draw`)."""
+    """Distribution of the convolutions: `truncated` or `normal`, as in `networks.initial.draw`."""
     gain: float
     """Variance of a convolution's weights, multiplied by fan-in."""
     classifier: str = "normal"
@@ -47,19 +47,22 @@ INITIALISATIONS: Mapping[str, Initialisation] = {
 }
 """Initializations that a hyperparameter set can select.
 
-truncated_normal: The reference (variance scaling in resnet_model.py). The classifier is initialized as
-    in the reference's code around v0.7.
-truncated_normal_glorot: The reference at its tag v0.5, in which `tf.layers.dense` uses its default
-    initializer.
-truncated_normal_2: The demo.
-gaussian_2: NVIDIA v0.6 and v0.7, like `gaussian_2_everywhere` except that the classifier has a
-    standard deviation of 0.01 (`MLPerfInit` in train_imagenet.py). The first layer of NVIDIA's network
-    has a fourth, empty input channel, so its standard deviation is √(3/4) of ours.
-gaussian_2_everywhere: NVIDIA v0.5, MXNet's
-    `Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)` (common/fit.py).
+- truncated_normal: The reference (variance scaling in resnet_model.py). The classifier is
+  initialized as in the reference's code around v0.7.
+- truncated_normal_glorot: The reference at its tag v0.5, in which `tf.layers.dense` uses its
+  default initializer.
+- truncated_normal_2: The demo.
+- gaussian_2: NVIDIA v0.6 and v0.7, like `gaussian_2_everywhere` except that the classifier has a
+  standard deviation of 0.01 (`MLPerfInit` in train_imagenet.py). The first layer of NVIDIA's
+  network has a fourth, empty input channel, so its standard deviation is √(3/4) of ours.
+- gaussian_2_everywhere: NVIDIA v0.5, MXNet's
+  `Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)` (common/fit.py).
 """
 MEAN = (123.68, 116.78, 103.94)
-"""Means subtracted from RGB values of 0 … 255, without a division (reference imagenet_preprocessing.py)."""
+"""Means that are subtracted from RGB values of 0 … 255.
+
+The values are not divided by a standard deviation (reference imagenet_preprocessing.py).
+"""
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,8 @@ def is_norm(name: str, network: Network) -> bool:
 def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter, drawn with the initialization `name`.
 
-    All batch norms start with scale 1 and shift 0. The bias of the classifier is 0. Running statistics
-    start with mean 0 and variance 1 in every framework.
+    All batch norms start with scale 1 and shift 0. The bias of the classifier is 0. Running
+    statistics start with mean 0 and variance 1 in every framework.
     """
     chosen = INITIALISATIONS[name]
     for layer in network.trunk_convolutions:

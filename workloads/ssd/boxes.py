@@ -1,8 +1,8 @@
-"""Boxes of whole batches: overlap, encoding and decoding of offsets, and matching of priors with objects.
+"""Boxes of whole batches: overlap, encoding of offsets, and matching of priors with objects.
 
-Boxes of objects are rows (…, 4) of left, top, right, bottom as fractions of the image. The objects of
-a batch are concatenated, and `ends[i]` is the end of the objects of image i. Arrays over priors are
-planes (…, 4, P).
+Boxes of objects are rows (…, 4) of left, top, right, bottom as fractions of the image. The objects
+of a batch are concatenated, and `ends[i]` is the end of the objects of image i. Arrays over priors
+are planes (…, 4, P).
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ Floats = npt.NDArray[np.floating]
 MATCH_IOU = 0.5
 """A prior is matched with an object if their IoU is higher (reference utils.py)."""
 IMAGES_AT_ONCE = 4
-"""Number of images matched at a time, so that a few arrays of (4, 8,732) floats stay in the L2 cache."""
+"""Number of images matched at a time.
+
+A few arrays of (4, 8,732) floats stay in the L2 cache.
+"""
 
 
 def iou(first: Floats, second: Floats) -> Floats:
-    """Return the intersection over union (n, m) of boxes (n, 4) and (m, 4). It is 0 if both are empty."""
+    """Return the intersection over union (n, m) of boxes (n, 4) and (m, 4).
+
+    It is 0 if both are empty.
+    """
     return iou_planes(first, np.ascontiguousarray(second.T))
 
 
@@ -50,14 +56,17 @@ def encode(boxes: Float32s, priors: Float32s) -> Float32s:
 
 
 def decode(offsets: Float32s, priors: Float32s) -> Float32s:
-    """Return the corners (4, n) for offsets (4, n), the inverse of `encode`, not clipped to the image."""
+    """Return the corners (4, n) for offsets (4, n), the inverse of `encode`.
+
+    The corners are not clipped to the image.
+    """
     middle = offsets[:2] * np.float32(VARIANCES[0]) * priors[2:] + priors[:2]
     half = np.exp(offsets[2:] * np.float32(VARIANCES[1])) * priors[2:] / 2
     return np.concatenate([middle - half, middle + half])
 
 
 def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
-    """Return the object (B, P) with which each prior is matched in each image, or -1 for background.
+    """Return the object (B, P) matched with each prior in each image, or -1 for background.
 
     An object is a row of `boxes`. Each object is matched with the prior that it overlaps most, even
     if the overlap is small. If two objects have the same best prior, the later object gets it. Each
@@ -77,7 +86,10 @@ def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
 
 
 def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float32s) -> Int32s:
-    """Match the priors of images (b,), like `match`. The images are in descending order of `counts`."""
+    """Match the priors of images (b,), like `match`.
+
+    The images are in descending order of `counts`.
+    """
     best = np.full((len(starts), corners.shape[1]), MATCH_IOU, boxes.dtype)
     matches = np.full(best.shape, -1, np.int32)
     claims = []

@@ -1,7 +1,7 @@
 """Color jitter on uint8 images, equivalent to torchvision's ColorJitter (functional_pil.py).
 
-The random choices are integer hashes. The jitter consists of four changes in random order, each with
-a separate random factor f:
+The random choices are integer hashes. The jitter consists of four changes in random order, each
+with a separate random factor f:
 
     brightness   f · x                                    f in 1 ± brightness
     contrast     m + f · (x - m)                          m: mean of the gray image, rounded

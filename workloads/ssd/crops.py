@@ -3,12 +3,12 @@
 The hash depends on (seed, epoch, image, round, attempt). The rules follow the reference (utils.py,
 SSDCropping):
 
-- A round draws one of seven modes: no crop, a crop that overlaps every object by more than 0.1, 0.3,
-  0.5, 0.7, or 0.9, or any crop.
+- A round draws one of seven modes: no crop, a crop that overlaps every object by more than 0.1,
+  0.3, 0.5, 0.7, or 0.9, or any crop.
 - The mode without a crop is accepted immediately. In every other mode, the round makes a number of
   attempts (1 by default).
-- An attempt draws a window. Width and height are each uniform in 0.3 … 1 of the image, and so is the
-  position within the image. Windows with an aspect ratio beyond 1:2 are rejected.
+- An attempt draws a window. Width and height are each uniform in 0.3 … 1 of the image, and so is
+  the position within the image. Windows with an aspect ratio beyond 1:2 are rejected.
 - A window is accepted if its IoU with *every* object is above the minimum of the mode, and if it
   contains the center of at least one object.
 - If all attempts fail, the next round draws another mode.
@@ -31,7 +31,10 @@ from workloads.common.randomness import bits, fold, integers, stream, uniform
 MINIMUM_IOU = (None, 0.1, 0.3, 0.5, 0.7, 0.9, -1.0)
 """Minimum IoU of each mode. None means no crop; -1 means any crop, because every IoU is higher."""
 MAX_ROUNDS = 1000
-"""Number of rounds after which the image is not cropped. Only unusual data under a rule without modes needs so many."""
+"""Number of rounds after which the image is not cropped.
+
+Only unusual data under a rule without modes needs so many.
+"""
 LARGEST_SHAPE = 2.0
 """Largest ratio of width to height or of height to width, as fractions of the image."""
 _LIMITS = np.array([-1.0 if minimum is None else minimum for minimum in MINIMUM_IOU])
@@ -49,7 +52,10 @@ class CropRule:
     chance: float = 1.0
     """Fraction of the images that are cropped."""
     overlap: bool = True
-    """Whether to draw modes. If False, any crop that contains the center of an object is accepted."""
+    """Whether to draw modes.
+
+    If False, any crop that contains the center of an object is accepted.
+    """
     attempts: int = 1
     """Attempts per round (`max_samples`)."""
 
@@ -62,9 +68,11 @@ class CropRule:
 
 
 def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s, rule: CropRule) -> Float64s:
-    """Return the crop windows (b, 4) of images (b,): left, top, right, bottom as fractions of the image.
+    """Return the crop windows (b, 4) of images (b,).
 
-    `boxes` are the concatenated objects of the images. `ends` (b,) are the ends of each image's objects.
+    A window is left, top, right, bottom as fractions of the image.
+    `boxes` are the concatenated objects of the images. `ends` (b,) are the ends of each image's
+    objects.
     """
     accepted = np.tile(WHOLE, (len(images), 1))
     key = stream(seed, "detection crop", epoch)
@@ -95,10 +103,10 @@ def flips(seed: int, epoch: int, images: Int64s) -> Bools:
 def inside(
     windows: Float64s, mirrored: Bools, boxes: Float32s, labels: Int32s, ends: Int64s
 ) -> tuple[Float32s, Int32s, Int64s]:
-    """Return boxes, labels, and ends of the objects whose center is inside the window of their image.
+    """Return boxes, labels, and ends of the objects whose center is inside the crop window.
 
-    The boxes are fractions of the window, and are flipped if the image is flipped. If an image is not
-    cropped, all of its objects are kept and are not cut, even if they reach beyond the image.
+    The boxes are fractions of the window, and are flipped if the image is flipped. If an image is
+    not cropped, all of its objects are kept and are not cut, even if they reach beyond the image.
     """
     image = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     whole = (windows == WHOLE).all(axis=1)
@@ -117,7 +125,10 @@ def inside(
 
 
 def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> Int64s:
-    """Return windows (b, 4) as left, top, width, height in pixels of the images. Edges are rounded down."""
+    """Return windows (b, 4) as left, top, width, height in pixels of the images.
+
+    Edges are rounded down.
+    """
     width, height = np.asarray(widths, np.int64), np.asarray(heights, np.int64)
     size = np.stack([width, height, width, height], axis=1)
     edges = np.floor(windows * size).astype(np.int64)
@@ -126,7 +137,10 @@ def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> 
 
 
 def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
-    """Return a random window for each image. A window of a rejected shape is empty and outside the image."""
+    """Return a random window for each image.
+
+    A window of a rejected shape is empty and outside the image.
+    """
     width, height, left, top = (uniform(bits(key, draw, images)) for draw in range(4))
     width = side_minimum + (1.0 - side_minimum) * width
     height = side_minimum + (1.0 - side_minimum) * height

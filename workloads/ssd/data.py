@@ -113,7 +113,10 @@ class DetectionData(ImageData):
                 filling.arrays["label"][slot] = label[slot - first]
 
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
-        """Write image `slot` of a batch. If the image is damaged, write its replacement and the new targets."""
+        """Write image `slot` of a batch.
+
+        If the image is damaged, write its replacement and the new targets.
+        """
         image_drawn, out = int(filling.drawn.images[slot]), filling.arrays["image"][slot]
 
         def make(image: int) -> None:

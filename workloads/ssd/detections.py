@@ -1,8 +1,9 @@
 """Conversion of the heads' outputs to detections.
 
-The steps are a score filter, selection of the best candidates of each class, non-maximum suppression,
-and selection of the best detections of each image. The limits are part of the metric (reference
-utils.py, decode_batch). If scores are equal, the lower class comes first, then the lower prior.
+The steps are a score filter, selection of the best candidates of each class, non-maximum
+suppression, and selection of the best detections of each image. The limits are part of the metric
+(reference utils.py, decode_batch). If scores are equal, the lower class comes first, then the lower
+prior.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class Detections:
     image: Int32s
     """(n,) index of the image in its batch."""
     box: Float32s
-    """(n, 4) left, top, right, bottom as fractions of the image. A box may reach beyond the image."""
+    """(n, 4) left, top, right, bottom as fractions of the image.
+
+    A box may reach beyond the image.
+    """
     label: Int32s
     """(n,) classes from 1."""
     score: Float32s
@@ -44,7 +48,13 @@ class Detections:
 
 
 def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
-    """Return the detections of a batch, from class logits (B, C + 1, P), background first, and offsets (B, 4, P)."""
+    """Return the detections of a batch.
+
+    Args:
+        logits: (B, C + 1, P) class logits, background first.
+        offsets: (B, 4, P) box offsets.
+        priors: The P priors.
+    """
     per_image = [_detect_one(image_logits, offsets[number], priors) for number, image_logits in enumerate(logits)]
     image = np.repeat(np.arange(len(per_image), dtype=np.int32), [len(score) for _, _, score in per_image])
     empty = (np.zeros((0, 4), np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32))
@@ -64,11 +74,12 @@ def _detect_one(logits: Float32s, offsets: Float32s, priors: Priors) -> tuple[Fl
 
 
 def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
-    """Return class, prior, and score of every candidate above the minimum, ordered by class, then by prior.
+    """Return class, prior, and score of every candidate above the minimum score.
 
-    If a class has a score above 0.05, the background has a score below 0.95. The softmax is therefore
-    computed only for priors whose largest class logit is close enough to the logit of the background.
-    In a trained network, there are few such priors.
+    The candidates are ordered by class, then by prior. If a class has a score above 0.05, the
+    background has a score below 0.95. The softmax is therefore computed only for priors whose
+    largest class logit is close enough to the logit of the background. In a trained network, there
+    are few such priors.
     """
     least = math.log(SCORE_MINIMUM / (1 - SCORE_MINIMUM)) - _ROUNDING
     largest = logits[1:].max(axis=0)
@@ -105,9 +116,9 @@ def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
 def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
     """Return the indices of the boxes (n, 4) that suppression keeps.
 
-    The boxes are ordered best first. A box is dropped if its IoU with a kept, better box of the same
-    class is 0.5 or more. The search ends after 200 kept boxes, because worse boxes cannot change the
-    result.
+    The boxes are ordered best first. A box is dropped if its IoU with a kept, better box of the
+    same class is 0.5 or more. The search ends after 200 kept boxes, because worse boxes cannot
+    change the result.
     """
     kept = np.zeros(0, np.int64)
     for first in range(0, len(boxes), _AT_ONCE):
@@ -126,6 +137,10 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
 
 
 def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> Bools:
-    """Return an array (n, m) that is True if two rows have the same class and an IoU of 0.5 or more."""
+    """Return an array (n, m) that is True if two boxes clash.
+
+    Boxes clash if they have the same class and an IoU of 0.5 or more. `first` (n,) and `second`
+    (m,) are rows of `boxes`.
+    """
     same_class = labels[first, None] == labels[second]
     return np.asarray(same_class & (iou(boxes[first], boxes[second]) >= SUPPRESSION_IOU))

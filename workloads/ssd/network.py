@@ -1,12 +1,15 @@
-"""SSD on a ResNet-34 trunk: layers of extra maps and heads. This module does not depend on a framework.
+"""SSD on a ResNet-34 trunk: layers of extra maps and heads.
+
+This module does not depend on a framework.
 
 The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`). The first block of
 conv4_x has stride 1, including its shortcut, so the first map is 38×38. Five pairs of convolutions
 with bias and ReLU, without batch norm, compute the coarser maps. On each map, a 3×3 convolution
 computes the box offsets and a second one the class logits. Both are linear.
 
-In the channels of a head, the coordinate (or class) is the outermost index, followed by the box shapes
-of a cell. An output (B, 4·k, H, W) reshaped to (B, 4, k·H·W) is therefore in the order of the priors.
+In the channels of a head, the coordinate (or class) is the outermost index, followed by the box
+shapes of a cell. An output (B, 4·k, H, W) reshaped to (B, 4, k·H·W) is therefore in the order of
+the priors.
 """
 
 from __future__ import annotations
@@ -119,10 +122,10 @@ def parameter_counts(network: Network) -> dict[str, int]:
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter.
 
-    If no published weights replace the trunk, its convolutions are normal with variance
-    2 / (outputs · kernel²), as in torchvision's resnet.py, and batch norm has scale 1 and shift 0.
-    Weights of extras and heads are Xavier uniform. Their biases are uniform in ±1 / √fan-in, PyTorch's
-    default for convolutions, which the reference does not change (ssd300.py).
+    If no published weights replace the trunk, its convolutions are normal with variance 2 /
+    (outputs · kernel²), as in torchvision's resnet.py, and batch norm has scale 1 and shift 0.
+    Weights of extras and heads are Xavier uniform. Their biases are uniform in ±1 / √fan-in,
+    PyTorch's default for convolutions, which the reference does not change (ssd300.py).
     """
     for layer in network.trunk_convolutions:
         yield from residual.normed_weights(layer, seed, "normal", math.sqrt(2 / (layer.outputs * layer.kernel**2)))

@@ -1,9 +1,9 @@
 """Prior boxes of SSD: fixed boxes to which the network predicts offsets.
 
-The priors have the same order as the head outputs: maps from fine to coarse, then the box shapes of a
-map, then rows, then columns. A map with scale s, followed by a map with scale s', has these shapes: a
-square with side s, a square with side √(s·s'), and for each extra ratio a the wide box (s√a, s/√a) and
-the tall box (s/√a, s√a).
+The priors have the same order as the head outputs: maps from fine to coarse, then the box shapes of
+a map, then rows, then columns. A map with scale s, followed by a map with scale s', has these
+shapes: a square with side s, a square with side √(s·s'), and for each extra ratio a the wide box
+(s√a, s/√a) and the tall box (s/√a, s√a).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Priors:
     corners: Float32s
     """Left, top, right, bottom of the same boxes. Some boxes reach beyond the image.
 
-    The corners are computed in float32 from the float32 centers, like the reference's `DefaultBoxes`
-    (utils.py), because rounding determines which of two equally overlapping priors is matched.
+    The corners are computed in float32 from the float32 centers, like the reference's
+    `DefaultBoxes` (utils.py), because rounding determines which of two equally overlapping priors
+    is matched.
     """
 
     def __len__(self) -> int:
@@ -63,7 +64,7 @@ def count(model: Mapping[str, Json]) -> int:
 
 
 def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[float, float]]]]:
-    """Yield for each map the cells per side, the cells that fit into the image, and the shapes (width, height)."""
+    """Yield cells per side, cells that fit into the image, and shapes (width, height) of each map."""
     image_size = float(model["image_size"])
     scales = [float(scale) / image_size for scale in model["scales"]]
     per_map = zip(model["map_sizes"], model["steps"], model["ratios"], scales[:-1], scales[1:], strict=True)

@@ -1,14 +1,15 @@
-"""Layers of the Transformer: names, sizes, initial weights, positional encoding, dropout mask labels.
+"""Layers of the Transformer: names, sizes, initial weights, positions, and dropout mask labels.
 
 This module does not depend on a framework.
 
-The Transformer is pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a final norm
-follows the encoder and the decoder. A single table of V · d values is the embedding of both languages
-and the classifier (reference model/transformer.py, attention_layer.py, embedding_layer.py).
+The Transformer is pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a final
+norm follows the encoder and the decoder. A single table of V · d values is the embedding of both
+languages and the classifier (reference model/transformer.py, attention_layer.py,
+embedding_layer.py).
 
 All trainers use these symbols: B sentences per replica, S source and T target positions including
-padding, R positions without padding (rows), d hidden values, H heads of e = d / H values, V words. The
-queries of the attention are scaled by 1 / √e.
+padding, R positions without padding (rows), d hidden values, H heads of e = d / H values, V words.
+The queries of the attention are scaled by 1 / √e.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ from workloads.common.networks.initial import draw
 EPSILON = 1e-6
 """Epsilon of the layer norms (reference model/transformer.py)."""
 LONGEST_WAVE = 1e4
-"""Slowest time scale of the positional encoding. The fastest is 1 (reference model/model_utils.py)."""
+"""Slowest time scale of the positional encoding.
+
+The fastest is 1 (reference model/model_utils.py).
+"""
 STACKED = {"query_key_value": 3, "key_value": 2}
-"""Number of projections stacked in a matrix. Each projection is initialized as a separate matrix."""
+"""Number of projections stacked in a matrix.
+
+Each projection is initialized as a separate matrix.
+"""
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -47,7 +54,7 @@ class Network:
     heads: int
     """H, a multiple of 4 that divides d."""
     dropout: float
-    """Dropped fraction of word embeddings, sub-layer outputs, attention weights, and values after ReLU."""
+    """Dropped fraction of word embeddings, sub-layer outputs, attention weights, and ReLU outputs."""
 
     @property
     def scale(self) -> float:
@@ -146,8 +153,9 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
 def positions(length: int, hidden: int) -> Array:
     """Return the positional encoding (length, d) float32, which is added to the word embeddings.
 
-    The first half of the values are sines, the second half cosines. The time scales form a geometric
-    sequence from 1 to 10,000, including both (reference model_utils.get_position_encoding).
+    The first half of the values are sines, the second half cosines. The time scales form a
+    geometric sequence from 1 to 10,000, including both (reference
+    model_utils.get_position_encoding).
     """
     scales = np.exp(np.arange(hidden // 2) * (-math.log(LONGEST_WAVE) / (hidden // 2 - 1)))
     angles = np.arange(length)[:, None] * scales

@@ -1,1 +1,1 @@
-"""Input of training and evaluation: counts of the data set, batches, anchor labels, synthetic batches."""
+"""Input of training and evaluation: counts, batches, anchor labels, and synthetic batches."""

@@ -1,7 +1,7 @@
 """Training and evaluation batches of Mask R-CNN.
 
-Threads decode, resize, and pad the images, and label the anchors. Sharding and padding of batches are
-described in `workloads.common.images.sharded`. All images of a batch have the same orientation.
+Threads decode, resize, and pad the images, and label the anchors. Sharding and padding of batches
+are described in `workloads.common.images.sharded`. All images of a batch have the same orientation.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Filling:
 class SampleData(ImageData):
     """`workloads.api.DataPipeline` over a prepared data set with masks.
 
-    Arrays of a training batch of B images padded to (H, W), with coordinates in pixels of the resized
-    images:
+    Arrays of a training batch of B images padded to (H, W), with coordinates in pixels of the
+    resized images:
 
     - `image` uint8 (B, H, W, 3), RGB, with zeros outside `size`;
     - `size` int32 (B, 2), height and width of each image without padding;
@@ -75,8 +75,8 @@ class SampleData(ImageData):
     - `anchor_offset` float32 (B, S, 4);
     - `box` float32 (B, G, 4);
     - `label` int32 (B, G), classes from 1, or 0 for an empty slot;
-    - `points` float32 (N, 2), `polygon_ends` int64 (P,), `object_ends` int64 (B·G,), the polygons of
-      each slot as ragged arrays;
+    - `points` float32 (N, 2), `polygon_ends` int64 (P,), `object_ends` int64 (B·G,), the polygons
+      of each slot as ragged arrays;
     - `epoch` int64 (1,).
 
     Arrays of an evaluation batch:
@@ -213,7 +213,10 @@ class SampleData(ImageData):
     def sample(
         self, box: Float32s, image: int, epoch: int, shape: Shape, height: int, width: int
     ) -> rpn_targets.Sample:
-        """Return the anchors sampled in an epoch for an image (`height`, `width`) with objects (G, 4)."""
+        """Return the anchors that are sampled in an epoch for an image with objects `box` (G, 4).
+
+        `height` and `width` are the size of the image without padding.
+        """
         levels = anchors.levels(self.model, *shape)
         labels = rpn_targets.label(levels, box, height, width)
         key = fold(stream(self.seed, "maskrcnn anchors", epoch), image)
@@ -247,10 +250,10 @@ class SampleData(ImageData):
 
 
 def fill(pixels: UInt8s, out: UInt8s, height: int, width: int, flip: bool, plain: bool = False) -> None:
-    """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3), with zeros elsewhere.
+    """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3).
 
-    The filter is Pillow's, as in the reference. With `plain`, OpenCV enlarges images. This takes a
-    tenth of the time, and the values differ by at most 1.
+    The remaining pixels are set to 0. The filter is Pillow's, as in the reference. With `plain`,
+    OpenCV enlarges images. This takes a tenth of the time, and the values differ by at most 1.
     """
     grows = height >= pixels.shape[0] and width >= pixels.shape[1]
     resize = resize_into if plain and grows else resize_smooth_into

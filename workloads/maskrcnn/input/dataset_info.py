@@ -1,4 +1,4 @@
-"""Counts of the data set, evaluation images, and the share of the padded batches that image pixels fill."""
+"""Counts of the data set, evaluation images, and the share of image pixels in padded batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from workloads.common.manifest import Manifest
 from workloads.maskrcnn.input.order import StreamOrder
 
 MAX_OBJECTS = 93
-"""Assumed maximum number of objects per image in COCO 2017, including crowds, for synthetic batches."""
+"""Assumed maximum number of objects per image in COCO 2017, for synthetic batches.
+
+Crowds are included.
+"""
 BATCHES_LOOKED_AT = 2_000
 """Number of batches of the first epoch from which `padding_fill` is estimated."""
 NO_MASKS = "prepared without masks by an earlier version. Remove it and prepare the data again"
@@ -35,7 +38,8 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     group of shapes, and `padding_fill_permille`.
 
     Raises:
-        ValueError: The data set has no masks or lacks some of them. The message contains the remedy.
+        ValueError: The data set has no masks or lacks some of them. The message contains the
+            remedy.
     """
     if not settings.data_dir:
         dataset_info = COCO2017.for_settings(settings)

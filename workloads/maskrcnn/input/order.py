@@ -22,8 +22,8 @@ class StreamOrder:
 
     Replica r of R has the r-th part of the epoch's permutation. Its batches are ordered by the
     position of their first image. The last batch of an orientation is padded with the first images
-    of that orientation. If a replica has fewer batches than the epoch has steps, it starts again with
-    its first batch.
+    of that orientation. If a replica has fewer batches than the epoch has steps, it starts again
+    with its first batch.
     """
 
     def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, replicas: int, seed: int, epoch: int) -> None:
@@ -47,7 +47,7 @@ class StreamOrder:
         return images[step], self.groups[group[step]].shape
 
     def _made(self, replica: int) -> tuple[Int64s, Int64s]:
-        """Return the images (steps, B) of a replica's batches, and the groups (steps,) of the batches."""
+        """Return the images (steps, B) and the groups (steps,) of a replica's batches."""
         positions = np.arange(replica * self.share, (replica + 1) * self.share) % len(self.images)
         drawn = self.permutation(positions)
         images, begins, groups = [], [], []

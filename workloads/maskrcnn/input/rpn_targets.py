@@ -1,6 +1,7 @@
-"""RPN targets: labels of the anchors of an image, a sample of them drawn by hash, and regression targets.
+"""RPN targets: labels of the anchors of an image, a sample of anchors, and regression targets.
 
-The rules follow the reference (rpn/loss.py, matcher.py, balanced_positive_negative_sampler.py):
+The sample is drawn by hash. The rules follow the reference (rpn/loss.py, matcher.py,
+balanced_positive_negative_sampler.py):
 
 - An anchor is positive if its overlap with an object is 0.7 or more, or if no anchor overlaps that
   object more.
@@ -195,7 +196,10 @@ def take(levels: Sequence[Level], flat: Int64s) -> Float32s:
 
 
 def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, key: np.uint64) -> Sample:
-    """Draw `slots` anchors by a hash of their indices: at most half of them positives, then negatives."""
+    """Draw `slots` anchors by a hash of their indices.
+
+    At most half of the slots are positives. Negatives fill the remaining slots.
+    """
     positive, owner = labels.positive, labels.owner
     most = int(slots * POSITIVE_FRACTION)
     if len(positive) > most:
@@ -218,7 +222,7 @@ def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, k
 
 
 def _negatives(value: npt.NDArray[np.int8], count: int, key: np.uint64) -> Int64s:
-    """Return the first `count` negatives in a random order of all anchors, or all negatives if fewer."""
+    """Return the first `count` negatives in a random order, or all negatives if there are fewer."""
     order = Permutation(key, len(value))
     blocks: list[Int64s] = []
     have, first, size = 0, 0, max(2 * count, 1)

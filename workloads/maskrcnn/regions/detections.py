@@ -2,8 +2,8 @@
 
 The steps are a score filter, suppression within each class, and selection of the best detections of
 each image. The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py).
-Equal scores are ordered by class, then by the rank of the proposal. In contrast, the reference keeps
-all detections whose score equals the hundredth score.
+Equal scores are ordered by class, then by the rank of the proposal. In contrast, the reference
+keeps all detections whose score equals the hundredth score.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Region selection between the two stages of the network on a CPU: proposals, then training targets."""
+"""Proposals and training targets, computed on the CPU between the two stages of the network."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def learned(
 ) -> dict[str, Array]:
     """Return the training targets of a batch.
 
-    They are the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28) of zeros and
-    ones.
+    They are the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28) of zeros
+    and ones.
     """
     regions = sampled(proposed, arrays, seed, rules, every_slot)
     mask = mask_targets(regions["box"], regions["label"], regions.pop("object"), arrays, rules.mask_side)

@@ -1,7 +1,7 @@
 """Conversion of RPN's outputs to proposals.
 
-The best anchors of each level are decoded, clipped, and suppressed. Then the best proposals over all
-levels are selected. In training, the final limit applies to all images of a device together. In
+The best anchors of each level are decoded, clipped, and suppressed. Then the best proposals over
+all levels are selected. In training, the final limit applies to all images of a device together. In
 evaluation, it applies to each image (reference modeling/rpn/inference.py). Anchors are ranked by
 their logits. The reference ranks them by the sigmoid, which rounds the largest logits to equal
 scores. If scores are equal, the earlier image, the finer level, and the lower anchor come first.
@@ -74,7 +74,10 @@ def propose(
 
 
 def top(scores: Float32s, count: int) -> Int64s:
-    """Return the indices (count,) of the best scores (n,), best first. Equal scores keep their order."""
+    """Return the indices (count,) of the best scores (n,), best first.
+
+    Equal scores keep their order.
+    """
     ranked = np.where(np.isnan(scores), -np.inf, scores)
     if count < len(ranked):
         least = np.partition(ranked, len(ranked) - count)[len(ranked) - count]
@@ -91,9 +94,9 @@ def _merged(parts: list[Proposals]) -> Proposals:
 
 
 def _best(proposals: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None) -> list[Proposals]:
-    """Return the best `of_batch` proposals of all images together, or the best `of_image` per image.
+    """Return the best `of_batch` proposals of all images, or the best `of_image` of each image.
 
-    The proposals of an image are ordered best first.
+    If `of_batch` is None, `of_image` applies. The proposals of an image are ordered best first.
     """
     kept = [top(score, min(of_image, len(score))) for score in scores]
     if of_batch is not None:

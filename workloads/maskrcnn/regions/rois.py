@@ -1,8 +1,8 @@
 """Sampling of regions for training: proposals are matched with objects and sampled by hash.
 
-The arrays have fixed sizes. The positives of an image come first, then background, then unused slots
-of weight 0. The first `RegionRules.positives` slots therefore contain all regions that train the mask
-head (reference modeling/roi_heads/).
+The arrays have fixed sizes. The positives of an image come first, then background, then unused
+slots of weight 0. The first `RegionRules.positives` slots therefore contain all regions that train
+the mask head (reference modeling/roi_heads/).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Regions:
     delta: Float32s
     """(B, R, 4) regression targets, 0 unless the region is positive."""
     object: Int32s
-    """(B, M) index of the matched object among the objects of the image, 0 unless the region is positive."""
+    """(B, M) index of the matched object in its image, 0 unless the region is positive."""
 
     @property
     def positive(self) -> np.ndarray:
@@ -52,8 +52,8 @@ def sample(
     """Return the regions of a batch, sampled from the proposals and the objects of each image.
 
     The objects of an image are also candidates for regions. The hash depends on seed, epoch, image
-    number, and the anchor of the proposal or the slot of the object. If rounding changes the order of
-    the proposals, the sample stays the same.
+    number, and the anchor of the proposal or the slot of the object. If rounding changes the order
+    of the proposals, the sample stays the same.
 
     Args:
         proposals: Proposals of each image.

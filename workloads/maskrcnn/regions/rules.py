@@ -14,9 +14,9 @@ from workloads.maskrcnn.boxes import area, functions
 Suppress = Callable[[Float32s, Float32s, float], Int64s]
 """A framework's non-maximum suppression.
 
-The arguments are boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,), and
-the overlap above which the box with the lower score is dropped. The result is the indices (k,) of the
-kept boxes, best first. If scores are equal, the box with the lower index is better.
+The arguments are boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,),
+and the overlap above which the box with the lower score is dropped. The result is the indices (k,)
+of the kept boxes, best first. If scores are equal, the box with the lower index is better.
 """
 
 PROPOSAL_NMS_IOU = 0.7
@@ -24,7 +24,10 @@ DETECTION_NMS_IOU = 0.5
 SCORE_MINIMUM = 0.05
 """Detections must have a higher score."""
 MATCH_IOU = 0.5
-"""A region is positive if its IoU with an object is at least this. All other regions are background."""
+"""A region is positive if its IoU with an object is at least this.
+
+All other regions are background.
+"""
 ROUNDING = np.float32(1e-6)
 """Added to the ratio of the sides before the logarithm (reference poolers.py)."""
 
@@ -58,7 +61,10 @@ class RegionRules:
 
     @classmethod
     def of(cls, model: Mapping[str, Json], of_batch: int) -> RegionRules:
-        """Return the counts of a `model`. `of_batch` is the hyperparameter `num_image_candidates`."""
+        """Return the counts of a `model`.
+
+        `of_batch` is the hyperparameter `num_image_candidates`.
+        """
         before, after, regions = model["proposals_before_nms"], model["proposals_after_nms"], int(model["rois"])
         return cls(
             before_nms=(int(before[0]), int(before[1])),
@@ -90,8 +96,8 @@ def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: 
     """Return the indices of the boxes (n, 4) that suppression keeps, best first.
 
     The right and bottom pixels belong to a box, so 1 is added to these edges before the call of
-    `suppress`. With this correction the result of every framework equals the reference's. Without it,
-    the overlap of small boxes would be too small.
+    `suppress`. With this correction the result of every framework equals the reference's. Without
+    it, the overlap of small boxes would be too small.
     """
     edges = boxes.copy()
     edges[:, 2:] += 1

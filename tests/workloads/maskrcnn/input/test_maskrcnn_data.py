@@ -293,7 +293,8 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
         synthetic.change(root, lambda content: [e.pop("segmentation") for e in content["annotations"][::every]], folder)
     prepare(root, tmp_path / "p")
     with pytest.raises(
-        ValueError, match=rf"p: {said}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which needs only boxes"
+        ValueError,
+        match=rf"p: {said}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which needs only boxes",
     ):
         settings(tmp_path / "p")
 
