@@ -18,7 +18,7 @@ from workloads.ssd.boxes import decode, iou
 from workloads.ssd.priors import Priors
 
 SCORE_MINIMUM = 0.05
-"""Detections must have a higher score."""
+"""Detections must have a higher score than this."""
 PER_CLASS = 200
 """Number of best candidates that are kept per class before suppression."""
 SUPPRESSION_IOU = 0.5

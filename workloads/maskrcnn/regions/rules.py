@@ -22,7 +22,7 @@ of the kept boxes, best first. If scores are equal, the box with the lower index
 PROPOSAL_NMS_IOU = 0.7
 DETECTION_NMS_IOU = 0.5
 SCORE_MINIMUM = 0.05
-"""Detections must have a higher score."""
+"""Detections must have a higher score than this."""
 MATCH_IOU = 0.5
 """A region is positive if its IoU with an object is at least this.
 
