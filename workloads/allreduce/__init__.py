@@ -1,1 +1,4 @@
-"""All-reduces of many sizes, timed: what a link gives to the sum of gradients. Nothing is trained."""
+"""Benchmark of all-reduces of many sizes: the bandwidth available to the sum of gradients.
+
+No model is trained.
+"""

@@ -1,4 +1,4 @@
-"""What the trainers share: the order of filling, summing and looking, and which part of it is timed."""
+"""Base class of the trainers: it fills, sums, and checks the buffers, and times only the sum."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from workloads.api import Array, Arrays, Batch, Trainer, TrainStats
 
 
 class TimedSums(Trainer):
-    """A step is one all-reduce of a buffer that is filled before the clock and looked at after it.
+    """Trainer whose steps are timed all-reduces of a buffer.
 
-    Warm-ups sum numbers that differ on every device, and every value of every sum is compared. Timed steps sum zeros, which
-    stay zeros: so they follow each other without a pause, as nccl-tests' do, and no process waits for one that still looks.
+    The buffer is filled before the timed part of a step and checked after it. Warm-up steps sum
+    numbers that differ on every device, and every value of every sum is checked. Timed steps sum
+    zeros, which stay zero. The buffer is therefore not filled or checked between timed steps: they
+    run without pauses, as in nccl-tests, and no process waits for a process that is still checking.
     """
 
     workload: AllReduce
@@ -25,20 +27,23 @@ class TimedSums(Trainer):
 
     @abstractmethod
     def fill(self, size: int, numbers: bool) -> None:
-        """Make the buffer of `size` bytes on every local device: each device's numbers, or zeros."""
+        """Create a buffer of `size` bytes on every local device and fill it.
+
+        With `numbers`, the values differ between devices. Otherwise they are zeros.
+        """
 
     @abstractmethod
     def reduce(self) -> None:
-        """Collective: sum the buffers, by what sums gradients in training."""
+        """Sum the buffers (collective), with the all-reduce that sums gradients in training."""
 
     @abstractmethod
     def wrong(self, numbers: bool) -> int:
-        """Values of the local buffers that are not what the sum must be."""
+        """Return the number of wrong values in the sums on the local devices."""
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One all-reduce per item."""
+        """Run an all-reduce per item."""
         count = 0
         for _ in steps:
             self.reduce()
@@ -46,11 +51,15 @@ class TimedSums(Trainer):
         return TrainStats(count, float("nan"))
 
     def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-        """The items, each one's all-reduce timed."""
+        """Yield the items, and append the time of each item's all-reduce to `seconds`."""
         return self.clocked(self._prepared(steps), seconds)
 
     def clocked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-        """By the host's clock. The work of an item is what its consumer does before it asks for the next one."""
+        """Yield the items, and append the duration of each item's work to `seconds`.
+
+        The duration ends when the consumer requests the next item and the devices are synchronized.
+        The host's clock is used.
+        """
         for item in steps:
             begin = time.perf_counter()
             yield item
@@ -58,7 +67,10 @@ class TimedSums(Trainer):
             seconds.append(time.perf_counter() - begin)
 
     def _prepared(self, steps: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-        """Buffers filled before each item, sums looked at after it; zeros once for all timed steps of a size."""
+        """Yield the items. Fill the buffers before an item, and check the sums after it.
+
+        Zeros are filled and checked once for all timed steps of a size.
+        """
         for item in steps:
             size, number = (int(item[0].arrays[name][0]) for name in ("bytes", "number"))
             numbers = number < WARMUPS
@@ -68,17 +80,17 @@ class TimedSums(Trainer):
             yield item
             if (numbers or number == WARMUPS + TIMED - 1) and (count := self.wrong(numbers)):
                 raise RuntimeError(
-                    f"the sum of {size:,} bytes over {self.settings.devices} devices: {count:,} wrong values"
+                    f"all-reduce of {size:,} bytes over {self.settings.devices} devices: {count:,} values are wrong"
                 )
 
     def forward(self, steps: Iterable[list[Batch]]) -> NoReturn:
         raise AssertionError("allreduce has no forward pass")
 
     def predict(self, batches: Iterable[list[Batch]]) -> NoReturn:
-        raise AssertionError("allreduce evaluates nothing")
+        raise AssertionError("allreduce has no evaluation")
 
     def state_dict(self) -> dict[str, Array]:
         return {}
 
     def load_state_dict(self, state: Arrays) -> None:
-        """Inverse of `state`."""
+        """Do nothing, because the trainer has no state."""

@@ -1,15 +1,19 @@
-"""GNMT's layers, without a framework: names, sizes, initial weights, and which part of a dropout mask each layer has.
+"""Layers of GNMT: names, sizes, initial weights, and the parts of the dropout masks.
 
-Source words go through a bidirectional LSTM, a second one, and further ones with residual connections. The decoder's first LSTM
-runs on the target words alone; its output at each step asks the attention, and the context found stands beside the input of
-every later layer. Embedding shared by both sides, classifier untied.
+This module does not depend on a framework.
 
-Shapes in all trainers: B sentences of a replica, S source and T target positions with padding, h hidden values, V words.
-Sequences are time-major, (S, B, …), inside.
+The encoder applies a bidirectional LSTM, a second LSTM, and further LSTMs with residual connections
+to the source words. The first LSTM of the decoder reads only the target words. Its output at each
+step is the query of the attention. The resulting context is concatenated to the input of every
+later layer. Encoder and decoder share the embedding. The classifier is not tied to it.
 
-The backward direction of the first layer is an LSTM of its own: the valid part of each sentence is reversed by its length, run
-forwards, and reversed back. Padding stands at the end either way, so nothing of it reaches a valid position, and no framework
-needs packed sequences.
+All trainers use these symbols: B sentences per replica, S source and T target positions including
+padding, h hidden values, V words. Sequences are time-major, (S, B, …), inside the network.
+
+The backward direction of the first layer is a separate LSTM. The valid part of each sentence is
+reversed according to its length, processed forward, and reversed again. Padding is at the end in
+both directions. It therefore never influences a valid position, and no framework needs packed
+sequences.
 """
 
 from __future__ import annotations
@@ -25,57 +29,74 @@ from workloads.api import Array, Json
 from workloads.common.networks.initial import draw
 
 GATES = 4
-"""Of an LSTM, in the order input, forget, cell, output (PyTorch, cuDNN, oneDNN, MXNet)."""
+"""Gates of an LSTM, in the order input, forget, cell, output (PyTorch, cuDNN, oneDNN, MXNet)."""
 PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-"""Of each LSTM, as PyTorch names them. Two biases, as cuDNN has them: Adam moves both, so with one the weights drift apart."""
+"""Parameters of each LSTM, with PyTorch's names.
+
+There are two biases, as in cuDNN. Adam updates both, so an LSTM with a single bias would diverge
+from the reference.
+"""
 VOCABULARY_MULTIPLE = 8
-"""In half precision the vocabulary is filled up to a multiple of this (utils.py pad_vocabulary; logged: 32,320 of 32,317)."""
+"""In half precision, the vocabulary is padded to a multiple of this.
+
+It is the same in the reference (utils.py, pad_vocabulary). The log of the reference has 32,320 for
+32,317 words.
+"""
 MASKED_SCORE = -65_504.0
-"""Attention score of padding: the lowest fp16 number; -inf would give NaN for a sentence of padding alone (attention.py)."""
+"""Attention score of padding: the lowest fp16 number (reference attention.py).
+
+-inf would give NaN for a sentence that consists only of padding.
+"""
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Lstm:
-    """One LSTM over a sequence."""
+    """An LSTM over a sequence."""
 
     name: str
     inputs: int
-    """Values of its input, the context included."""
+    """Number of input values per position, including the context."""
     mask: slice
-    """Its part of the last axis of its side's dropout mask; both directions of the first layer share one."""
+    """Part of the last axis of the encoder's or decoder's dropout mask.
+
+    Both directions of the first layer share a part.
+    """
     residual: bool = False
-    """Its output is added to its input (without the context)."""
+    """Whether the output is added to the input (without the context)."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Sizes and layers."""
+    """Sizes and layers of GNMT."""
 
     vocabulary: int
     """V"""
     hidden: int
     """h"""
     encoder: tuple[Lstm, ...]
-    """The second one is the first layer's backward direction."""
+    """LSTMs of the encoder. The second is the backward direction of the first layer."""
     decoder: tuple[Lstm, ...]
     dropout: float
-    """Share of an LSTM's inputs that is dropped in training."""
+    """Fraction of an LSTM's inputs that is dropped in training."""
 
     @cached_property
     def lstms(self) -> tuple[Lstm, ...]:
-        """All, the encoder's first."""
+        """Return all LSTMs, the encoder's first."""
         return (*self.encoder, *self.decoder)
 
     @property
     def mask_widths(self) -> tuple[int, int]:
-        """Values of a position in the dropout masks of source and target."""
+        """Return the number of values per position in the dropout masks of source and target."""
         return self.encoder[-1].mask.stop, self.decoder[-1].mask.stop
 
 
 def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network:
-    """The network of `settings.model` (`hidden`, `layers`) for so many words; encoder and decoder have as many layers."""
+    """Return the network of `settings.model` (`hidden`, `layers`) for `vocabulary` words.
+
+    Encoder and decoder have the same number of layers.
+    """
     hidden, layers = int(model["hidden"]), int(model["layers"])
     first = slice(0, hidden)
     encoder = [Lstm("encoder1", hidden, first), Lstm("encoder1_reverse", hidden, first)]
@@ -90,7 +111,7 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
 
 
 def shapes(network: Network) -> Shapes:
-    """Canonical name to shape of every parameter, in order."""
+    """Return a map from canonical name to shape of every parameter, in order."""
     hidden = network.hidden
     shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
     for lstm in network.lstms:
@@ -103,7 +124,11 @@ def shapes(network: Network) -> Shapes:
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Values of `embedding`, `encoder`, `decoder`, `attention`, `classifier`; 160,671,297 in all in the reference."""
+    """Return the number of values in each part of the network.
+
+    The parts are `embedding`, `encoder`, `decoder`, `attention`, and `classifier`. The reference
+    has 160,671,297 values in total.
+    """
     counts = dict.fromkeys(("embedding", "encoder", "decoder", "attention", "classifier"), 0)
     for name, shape in shapes(network).items():
         counts[next(part for part in counts if name.startswith(part))] += math.prod(shape)
@@ -113,10 +138,11 @@ def parameter_counts(network: Network) -> dict[str, int]:
 def initial_weights(
     network: Network, seed: int, weight: float, embedding: float, padding: int
 ) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter, the same in every framework.
+    """Yield (name, float32 array) for every parameter, identical in every framework.
 
-    Uniform in ±`weight`, the embedding in ±`embedding` (reference: 0.1 for both). Recurrent biases, the attention's bias and
-    the embedding of `padding` are 0, the attention's scale is 1 / √h (reference gnmt.py, attention.py).
+    Values are uniform in ±`weight`, and in ±`embedding` for the embedding (reference: 0.1 for
+    both). Recurrent biases, the bias of the attention, and the embedding of `padding` are 0. The
+    scale of the attention is 1 / √h (reference gnmt.py, attention.py).
     """
     for name, shape in shapes(network).items():
         if name.endswith("bias_hh_l0") or name == "attention.bias":

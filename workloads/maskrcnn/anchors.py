@@ -1,6 +1,7 @@
-"""Anchors of a padded shape: the reference's legacy rounding, right and bottom pixel included.
+"""Anchors of a padded image shape, with the reference's legacy rounding.
 
-Order everywhere: levels from the finest, cells row by row, ratios of a cell.
+The right and bottom pixels belong to an anchor. The order of the anchors is always the same: levels
+from fine to coarse, then cells row by row, then the ratios of a cell.
 """
 
 from __future__ import annotations
@@ -24,21 +25,25 @@ class Level:
 
     stride: int
     height: int
-    """Cells."""
+    """Number of rows of cells."""
     width: int
+    """Number of columns of cells."""
     base: Float32s
-    """(R, 4) of the cell at 0, 0; the others are moved by whole strides."""
+    """(R, 4) anchors of the cell at 0, 0.
+
+    The anchors of other cells are shifted by multiples of the stride.
+    """
     first: int
-    """Flat number of its first anchor."""
+    """Index of the level's first anchor among all anchors."""
 
     @property
     def stop(self) -> int:
-        """Flat number after its last anchor."""
+        """Return the index after the level's last anchor."""
         return self.first + self.height * self.width * len(self.base)
 
     @cached_property
     def anchors(self) -> Float32s:
-        """(cells · R, 4) all of them, read-only."""
+        """Return all anchors (cells · R, 4) of the level, read-only."""
         y, x = np.meshgrid(np.arange(self.height) * self.stride, np.arange(self.width) * self.stride, indexing="ij")
         moves = np.stack([x, y, x, y], axis=-1).astype(np.float32)
         anchors: Float32s = (moves[:, :, None] + self.base).reshape(-1, 4)
@@ -47,10 +52,11 @@ class Level:
 
 
 def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -> Float32s:
-    """(R, 4) anchors of the cell at 0, 0.
+    """Return the anchors (R, 4) of the cell at 0, 0.
 
-    The reference rounds width and height of each ratio at the size of a stride, then multiplies by size / stride
-    (rpn/anchor_generator.py): 32 on stride 4 becomes 48 x 24, 32 x 32 and 24 x 48.
+    As in the reference (rpn/anchor_generator.py), width and height for each ratio are rounded for
+    an anchor of the size of the stride, then multiplied by size / stride. For example, size 32 with
+    stride 4 gives 48 x 24, 32 x 32, and 24 x 48.
     """
     ratio = np.array(ratios, np.float64)
     width = np.round(np.sqrt(stride * stride / ratio))
@@ -61,19 +67,22 @@ def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -
 
 
 def levels(model: Mapping[str, Json], height: int, width: int) -> tuple[Level, ...]:
-    """The levels of images padded to `height` x `width` pixels; made once for each shape."""
+    """Return the levels for images padded to `height` x `width` pixels, cached by shape."""
     sizes = tuple(float(size) for size in model["anchor_sizes"])
     strides = tuple(int(stride) for stride in model["strides"])
     return _levels(sizes, strides, tuple(float(ratio) for ratio in model.get("anchor_ratios", RATIOS)), height, width)
 
 
 def level_anchors(model: Mapping[str, Json], height: int, width: int) -> list[Float32s]:
-    """Anchors (cells · R, 4) of every level of images padded to `height` x `width`, read-only; made once for each shape."""
+    """Return the anchors (cells · R, 4) of every level for images padded to `height` x `width`.
+
+    The arrays are read-only and cached by shape.
+    """
     return [level.anchors for level in levels(model, height, width)]
 
 
 def count(model: Mapping[str, Json], height: int, width: int) -> int:
-    """Anchors of all levels."""
+    """Return the number of anchors of all levels."""
     return levels(model, height, width)[-1].stop
 
 

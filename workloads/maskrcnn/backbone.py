@@ -1,8 +1,10 @@
-"""The backbone that Mask R-CNN starts from: Detectron's ResNet-50 of MSRA, `R-50.pkl`, in Caffe2's names.
+"""Pretrained backbone of Mask R-CNN: Detectron's MSRA ResNet-50, `R-50.pkl`, with Caffe2's names.
 
-Its norms are scales and shifts already. torchvision's `resnet50` is taken as an open deviation: its statistics and its ε
-are folded into scales and shifts, its stem turned from RGB over a deviation to BGR; but it was trained with strides on
-the 3×3, and with means that differ from ours by up to 0.016 deviations.
+The norms of this file are already scales and shifts. torchvision's `resnet50` is also accepted, but
+then the run belongs to the open division. Its running statistics and ε are folded into scales and
+shifts. Its stem, which expects RGB divided by the standard deviation, is converted to BGR without
+the division. Two differences remain: torchvision trained it with strides on the 3×3 convolutions,
+and with means that differ from ours by up to 0.016 standard deviations.
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ PUBLISHED = Published(
     md5="b19105fdd7baafb40480251377de18f2",
     network="Detectron's ImageNet backbone",
 )
-"""The only pretraining that the rules allow. Digest: the reference's download_dataset.sh; no other is published."""
+"""The only backbone that the rules allow.
+
+The digest is from the reference's download_dataset.sh. No other digest is published.
+"""
 TORCHVISION_EPSILON = 1e-5
 TORCHVISION_DEVIATIONS = (0.225, 0.224, 0.229)
-"""Blue, green, red, of pixels of 0 … 1."""
+"""Standard deviations of blue, green, and red, for pixel values of 0 … 1."""
 _BRANCHES = {"conv1": "branch2a", "conv2": "branch2b", "conv3": "branch2c", "downsample.0": "branch1"}
 
 
 def shapes(layers: network.Network) -> Shapes:
-    """Every weight, scale and shift of the trunk."""
+    """Return a map from name to shape of every weight, scale, and shift of the trunk."""
     return {
         **residual.parameter_shapes(layers.trunk_convolutions, frozen_norm=True),
         **residual.affine_shapes(layers.trunk_convolutions),
@@ -38,9 +43,10 @@ def shapes(layers: network.Network) -> Shapes:
 
 
 def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
-    """The arrays of `shapes` from the content of either file.
+    """Return the arrays of `shapes`, decoded from the content of a Detectron or torchvision file.
 
-    Raises ValueError, in one line without a file name, for whatever holds neither.
+    Raises:
+        ValueError: `data` is neither. The message has one line and no file name.
     """
     if caffe2_files.is_dictionary(data):
         return from_caffe2(caffe2_files.decode(data), layers)
@@ -48,7 +54,11 @@ def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
 
 
 def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
-    """Detectron's names (`res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`) to ours; what has none of ours (`fc1000_w`) is dropped."""
+    """Return the arrays with Detectron's names converted to ours.
+
+    Detectron's names are `res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`. Arrays without an equivalent
+    (`fc1000_w`) are dropped.
+    """
     renamed: dict[str, Array] = {}
     for layer in layers.trunk_convolutions:
         theirs = _caffe2_name(layer.name)
@@ -63,7 +73,7 @@ def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[st
 
 
 def _caffe2_name(name: str) -> str:
-    """`layer1.0.conv2` to `res2_0_branch2b`."""
+    """Return Detectron's name of a layer: `res2_0_branch2b` for `layer1.0.conv2`."""
     if name == "conv1":
         return name
     stage, block, part = name.split(".", 2)
@@ -71,18 +81,22 @@ def _caffe2_name(name: str) -> str:
 
 
 def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
-    """torchvision's parameters and statistics, folded. Raises ValueError where one is missing or damaged."""
+    """Return torchvision's parameters, with the running statistics folded into scales and shifts.
+
+    Raises:
+        ValueError: An array is missing or damaged.
+    """
     convolutions = list(layers.trunk_convolutions)
     wanted = {**residual.parameter_shapes(convolutions), **residual.statistic_shapes(convolutions)}
-    given = backbones.check(arrays, wanted)
+    checked = backbones.check(arrays, wanted)
     renamed: dict[str, Array] = {}
     for layer in convolutions:
         names = ("weight", "bias", "running_mean", "running_var")
-        weight, bias, mean, variance = (np.float64(given[f"{layer.norm}.{name}"]) for name in names)
+        weight, bias, mean, variance = (np.float64(checked[f"{layer.norm}.{name}"]) for name in names)
         scale = weight / np.sqrt(variance + TORCHVISION_EPSILON)
-        renamed[f"{layer.name}.weight"] = given[f"{layer.name}.weight"]
+        renamed[f"{layer.name}.weight"] = checked[f"{layer.name}.weight"]
         renamed[f"{layer.norm}.weight"] = scale.astype(np.float32)
         renamed[f"{layer.norm}.bias"] = (bias - mean * scale).astype(np.float32)
     stem, deviations = f"{layers.stem.name}.weight", 255 * np.array(TORCHVISION_DEVIATIONS)
-    renamed[stem] = (given[stem][:, ::-1] / deviations[:, None, None]).astype(np.float32)
+    renamed[stem] = (checked[stem][:, ::-1] / deviations[:, None, None]).astype(np.float32)
     return renamed

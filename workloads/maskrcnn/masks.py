@@ -1,6 +1,7 @@
-"""Masks: what a region is to learn from polygons, and what a predicted mask is in an image.
+"""Mask targets from polygons for training, and pasting of predicted masks for evaluation.
 
-Reference: structures/segmentation_mask.py (crop, resize, convert), roi_heads/mask_head/inference.py (paste_mask_in_image).
+The reference is structures/segmentation_mask.py (crop, resize, convert) and
+roi_heads/mask_head/inference.py (paste_mask_in_image).
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from workloads.common.arrays import Float32s, Int64s, UInt8s
 from workloads.common.coco.masks import Polygons as Polygons
 
 PADDING = 1
-"""Pixels of zeros around a predicted mask before it is enlarged."""
+"""Width in pixels of the border of zeros around a predicted mask before it is enlarged."""
 THRESHOLD = 0.5
-"""A pixel belongs to the object above this."""
+"""A pixel belongs to the object if its probability is higher."""
 BYTES_AT_ONCE = 1 << 25
-"""Of pasted masks in memory: three images of COCO with 30 detections each."""
+"""Memory for pasted masks: enough for three images of COCO with 30 detections each."""
 
 
 def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> UInt8s:
-    """Masks (n, side, side) of zeros and ones of some objects' (n,) polygons as the regions (n, 4) cut them out.
+    """Return mask targets (n, side, side) of zeros and ones: polygons cropped to regions.
 
-    As the reference: moved by the region's corner, scaled by `side` over its width without the legacy pixel, and rasterised by
-    COCO's own tool.
+    As in the reference, the polygons are moved by the corner of the region, scaled by `side`
+    divided by the region's size without the legacy pixel, and rasterized with pycocotools.
+
+    Args:
+        rois: (n, 4) regions.
+        objects: (n,) object of each region, as a row of `polygons`.
+        polygons: Polygons of all objects.
+        side: Width and height of a mask.
     """
     from pycocotools import mask as tool
 
@@ -46,10 +53,17 @@ def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> U
 
 
 def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
-    """Predicted masks (n, s, s) of boxes (n, 4) in an image, as (n, width, height) zeros and ones: transposed, as COCO has it.
+    """Return predicted masks pasted into an image: (n, width, height) of zeros and ones.
 
-    The mask with a border of zeros is enlarged to the box, which grows alike; corners are cut to whole pixels, and the last one
-    belongs to the box. `masks` are probabilities.
+    The axes are transposed, as in COCO's run lengths. Each mask gets a border of zeros and is
+    enlarged to the box, which grows by the same ratio. The corners of the box are truncated to
+    integers, and the right and bottom pixels belong to the box.
+
+    Args:
+        masks: (n, s, s) probabilities.
+        boxes: (n, 4) boxes of the masks.
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
     """
     pasted = np.zeros((len(masks), width, height), np.uint8)
     side = masks.shape[-1]
@@ -69,20 +83,20 @@ def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
 
 
 def _grown(boxes: Float32s, scale: np.float32) -> Float32s:
-    """Boxes (n, 4) enlarged around their centres."""
+    """Return boxes (n, 4) enlarged around their centers."""
     half = (boxes[:, 2:] - boxes[:, :2]) * np.float32(0.5) * scale
     centre = (boxes[:, 2:] + boxes[:, :2]) * np.float32(0.5)
     return np.concatenate([centre - half, centre + half], axis=1)
 
 
 def encode(masks: Float32s, boxes: Float32s, height: int, width: int) -> list[bytes]:
-    """COCO's compressed run lengths of each pasted mask."""
+    """Return COCO's compressed run lengths of each pasted mask."""
     from pycocotools import mask as tool
 
     encoded: list[bytes] = []
     at_once = max(1, BYTES_AT_ONCE // (height * width))
     for first in range(0, len(masks), at_once):
-        some = slice(first, first + at_once)
-        pasted = paste(masks[some], boxes[some], height, width)
-        encoded += [bytes(one["counts"]) for one in tool.encode(pasted.transpose(2, 1, 0))]
+        rows = slice(first, first + at_once)
+        pasted = paste(masks[rows], boxes[rows], height, width)
+        encoded += [bytes(mask["counts"]) for mask in tool.encode(pasted.transpose(2, 1, 0))]
     return encoded

@@ -1,19 +1,30 @@
-"""Mask R-CNN on a ResNet-50 trunk with a feature pyramid: layers, names, initial weights, without a framework.
+"""Mask R-CNN on a ResNet-50 trunk with a feature pyramid: layers, names, and initial weights.
 
-Trunk: ResNet v1 (`workloads.common.networks.residual`, stride on a bottleneck's first 1×1) with torchvision's names. Its
-norms are frozen in the benchmark: scale and shift of a channel, into which the statistics are folded without ε; they are
-state, not parameters, and stem and first stage are frozen with them. The demo trains all of a small trunk with live batch
-norm.
+This module does not depend on a framework.
 
-Levels of the pyramid: one for each stage of the trunk (`fpn.inner0` 1×1 on the finest map; the next coarser level, every cell
-twice in each direction, is added; `fpn.layer0` 3×3 on the sum), and one more, every second cell of the last in each
-direction.
+Trunk: ResNet v1 (`workloads.common.networks.residual`, with the stride on the first 1×1 convolution
+of a bottleneck) with torchvision's names. In the benchmark, its norms are frozen: they consist of a
+scale and a shift per channel, into which the statistics are folded without ε. The scales and shifts
+are state, not parameters. The stem and the first stage are frozen too. The demo trains all layers
+of a small trunk with live batch norm.
 
-RPN, shared by all levels: `rpn.conv` 3×3 and ReLU, `rpn.cls_logits` 1×1 with a logit for each anchor of a cell,
-`rpn.bbox_pred` 1×1 with four deltas, the anchor outermost. Box head: `box.fc6`, `box.fc7` with ReLU on (channel, row, column)
-of a region's pooled map, `box.cls_score`, `box.bbox_pred`, the class outermost, background first. Mask head: `mask.conv0`
-… 3×3 with ReLU, `mask.conv5_mask` transposed 2×2 of stride 2 with ReLU, `mask.mask_fcn_logits` 1×1, a channel for each
-class and background. Sources: the reference's modeling/ and its configs/e2e_mask_rcnn_R_50_FPN_1x.yaml.
+Pyramid: each stage of the trunk gives one level. `fpn.inner0` is a 1×1 convolution on the finest
+map. The next coarser level, upsampled by repeating every cell twice in each direction, is added to
+its output. `fpn.layer0` is a 3×3 convolution on the sum. An additional coarsest level consists of
+every second cell of the last level in each direction.
+
+RPN, shared by all levels: `rpn.conv` is 3×3 with ReLU. `rpn.cls_logits` is 1×1 and gives a logit
+for each anchor of a cell. `rpn.bbox_pred` is 1×1 and gives four deltas for each anchor, with the
+anchor as the outermost index of the channels.
+
+Box head: `box.fc6` and `box.fc7` with ReLU read the pooled map of a region, flattened in the order
+(channel, row, column). `box.cls_score` and `box.bbox_pred` follow, with the class as the outermost
+index and background as the first class.
+
+Mask head: `mask.conv0` … are 3×3 with ReLU. `mask.conv5_mask` is a transposed 2×2 convolution of
+stride 2 with ReLU. `mask.mask_fcn_logits` is 1×1, with a channel for each class and background.
+
+The sources are the reference's modeling/ and its configs/e2e_mask_rcnn_R_50_FPN_1x.yaml.
 """
 
 from __future__ import annotations
@@ -31,28 +42,38 @@ from workloads.common.networks.residual import Convolution as Convolution
 from workloads.common.networks.residual import Shapes, Trunk
 
 BGR_MEANS = (102.9801, 115.9465, 122.7717)
-"""Subtracted from pixels of 0 … 255 in the order blue, green, red; there is no deviation (reference defaults.py)."""
+"""Means of blue, green, and red, which are subtracted from pixel values of 0 … 255.
+
+The values are not divided by a standard deviation (reference defaults.py).
+"""
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Of live batch norm (demo)."""
+"""Momentum of live batch norm (demo)."""
 BIAS_RATE = 2.0
-"""The rate of biases over that of weights; they do not decay (reference solver/build.py)."""
+"""Learning rate of biases divided by the rate of weights.
+
+Biases do not decay (reference solver/build.py).
+"""
 REFERENCE_PARAMETERS = 44_347_573
 REFERENCE_TRAINED = 44_125_173
-"""With 80 classes; without the stem's and the first stage's 222,400."""
+"""Trained parameters with 80 classes, without the 222,400 of the stem and the first stage."""
 RPN_BETA = 1 / 9
-"""Where RPN's smooth L1 turns linear (reference modeling/rpn/loss.py)."""
+"""Absolute error at which RPN's smooth L1 becomes linear (reference modeling/rpn/loss.py)."""
 RATIOS = 3
-"""Anchors of a cell: heights over widths of 0.5, 1 and 2."""
+"""Number of anchors per cell, with height / width of 0.5, 1, and 2."""
 _STEM_SCALE = 1 / 64
 _SUM_SCALE = 0.2
-"""Frozen scales after the stem and at the end of a block where no published weights replace them (synthetic profile,
-benchmarks): pixels are not divided by a deviation and nothing is normalised, and maps should neither grow nor vanish."""
+"""Frozen scale at the end of a block, if no published weights replace it.
+
+This is the case for synthetic data and in benchmarks. Pixel values are not divided by a standard
+deviation, and the maps are not normalized. These scales and `_STEM_SCALE` keep the values of the
+maps from growing or vanishing.
+"""
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A linear layer with bias; weight (outputs, inputs)."""
+    """A linear layer with bias. Its weight is (outputs, inputs)."""
 
     name: str
     inputs: int
@@ -65,7 +86,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Transposed:
-    """A transposed convolution, 2×2 of stride 2, with bias; weight (inputs, outputs, 2, 2)."""
+    """A transposed 2×2 convolution of stride 2 with bias. Its weight is (inputs, outputs, 2, 2)."""
 
     name: str
     inputs: int
@@ -81,29 +102,31 @@ Layer = Convolution | Dense | Transposed
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, the pyramid on its stages, RPN, box head and mask head."""
+    """The trunk, the pyramid on its stages, RPN, box head, and mask head."""
 
     frozen: bool
-    """Norms, stem and first stage are not trained."""
+    """Whether norms, stem, and first stage are frozen."""
     inner: tuple[Convolution, ...]
+    """`fpn.inner…`, from fine to coarse."""
     outer: tuple[Convolution, ...]
-    """`fpn.inner…` and `fpn.layer…`, the finest level first."""
+    """`fpn.layer…`, from fine to coarse."""
     rpn: tuple[Convolution, Convolution, Convolution]
     box: tuple[Dense, Dense, Dense, Dense]
     mask_convolutions: tuple[Convolution, ...]
     mask_up: Transposed
     mask_logits: Convolution
     classes: int
-    """Without the background."""
+    """Number of classes without the background."""
     strides: tuple[int, ...]
-    """Pixels to a cell of each level that regions are pooled from."""
+    """Pixels per cell of each level from which regions are pooled."""
     box_pool: int
+    """Width and height of a region's pooled map in the box head."""
     mask_pool: int
-    """Sides of a region's pooled map in the two heads."""
+    """Width and height of a region's pooled map in the mask head."""
 
     @property
     def layers(self) -> Iterator[Layer]:
-        """Those beside the trunk, in the order of the parameters."""
+        """Yield the layers that are not part of the trunk, in the order of the parameters."""
         for part in (self.inner, self.outer, self.rpn, self.box, self.mask_convolutions):
             yield from part
         yield self.mask_up
@@ -111,15 +134,20 @@ class Network(Trunk):
 
     @property
     def levels(self) -> int:
-        """Levels that regions are pooled from; RPN has one more."""
+        """Return the number of levels from which regions are pooled.
+
+        RPN has an additional level.
+        """
         return len(self.inner)
 
 
 def build(model: Mapping[str, Json]) -> Network:
-    """The layers of a model.
+    """Return the layers of a model.
 
-    `model`: `trunk_blocks` (bottlenecks of each stage), `trunk_width` (of the first), `trunk_norm` (`frozen` or `batch`),
-    `fpn_channels`, `box_features`, `mask_convolutions`, `mask_channels`, `classes`, `strides`, `box_pool`, `mask_pool`.
+    Args:
+        model: `trunk_blocks` (bottlenecks per stage), `trunk_width` (of the first stage),
+            `trunk_norm` (`frozen` or `batch`), `fpn_channels`, `box_features`, `mask_convolutions`,
+            `mask_channels`, `classes`, `strides`, `box_pool`, `mask_pool`.
     """
     blocks, width = model["trunk_blocks"], int(model["trunk_width"])
     stages = range(len(blocks))
@@ -160,7 +188,7 @@ def build(model: Mapping[str, Json]) -> Network:
 
 
 def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int]]:
-    """(rows, columns) of every level of RPN for padded images of these pixels, the finest first."""
+    """Return (rows, columns) of every RPN level, from fine to coarse, for a padded image size."""
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     last = [layer for layer in rows if layer.name.endswith(".0.conv3")]
     trunk_shapes = [(rows[layer], columns[layer]) for layer in last]
@@ -168,10 +196,11 @@ def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int
 
 
 def activation_values(network: Network, model: Mapping[str, Json], height: int, width: int) -> int:
-    """Numbers that one image of these pixels leaves for the backward pass: about 0.33 billion at 800×1,344.
+    """Return the number of values stored per image for the backward pass.
 
-    Every trained convolution's output once: ReLU writes into it. Of the pyramid and RPN too, and of the heads for `rois`
-    regions and `roi_positive_fraction` of them.
+    It is about 0.33 billion at 800×1,344 pixels. The output of every trained convolution counts
+    once, because ReLU works in place. Pyramid and RPN are included, as are the box head for `rois`
+    regions and the mask head for the fraction `roi_positive_fraction` of these regions.
     """
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     kept = [layer for layer in rows if not (network.frozen and _is_frozen(layer.name))]
@@ -187,7 +216,10 @@ def activation_values(network: Network, model: Mapping[str, Json], height: int, 
 
 
 def shapes(network: Network) -> Shapes:
-    """Canonical name to shape of every parameter, frozen weights among them, in order."""
+    """Return a map from canonical name to shape of every parameter, in order.
+
+    Frozen weights are included.
+    """
     shape_of = residual.parameter_shapes(network.trunk_convolutions, network.frozen)
     for layer in network.layers:
         shape_of[f"{layer.name}.weight"], shape_of[f"{layer.name}.bias"] = layer.shape, (layer.outputs,)
@@ -195,17 +227,26 @@ def shapes(network: Network) -> Shapes:
 
 
 def constants(network: Network) -> Shapes:
-    """Canonical name to shape of every scale and shift of frozen norms; none with live ones."""
+    """Return a map from canonical name to shape of every scale and shift of frozen norms.
+
+    It is empty for live norms.
+    """
     return residual.affine_shapes(network.trunk_convolutions) if network.frozen else {}
 
 
 def statistics(network: Network) -> Shapes:
-    """Canonical name to shape of every running statistic of live norms; none with frozen ones."""
+    """Return a map from canonical name to shape of every running statistic of live norms.
+
+    It is empty for frozen norms.
+    """
     return {} if network.frozen else residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Values of `trunk`, `fpn`, `rpn`, `box`, `mask`, and how many of them are `frozen`."""
+    """Return the number of values in `trunk`, `fpn`, `rpn`, `box`, and `mask`.
+
+    `frozen` is the number of frozen values among them.
+    """
     counts = dict.fromkeys(("trunk", "fpn", "rpn", "box", "mask", "frozen"), 0)
     for name, shape in shapes(network).items():
         part = name.partition(".")[0]
@@ -215,7 +256,7 @@ def parameter_counts(network: Network) -> dict[str, int]:
 
 
 def check_reference_counts(network: Network) -> None:
-    """Of the model with 80 classes: what the reference has, as an assertion."""
+    """Assert that a model with 80 classes has as many parameters as the reference."""
     counts = parameter_counts(network)
     total = sum(counts.values()) - counts["frozen"]
     assert total == REFERENCE_PARAMETERS, f"{total} parameters, not the reference's {REFERENCE_PARAMETERS}"
@@ -224,8 +265,11 @@ def check_reference_counts(network: Network) -> None:
 
 
 def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
-    """How a parameter is updated: biases at twice the rate without decay; with frozen norms, stem and first stage not at
-    all."""
+    """Return the update rule of a parameter.
+
+    Biases have twice the learning rate and no decay. With frozen norms, stem and first stage are
+    not updated.
+    """
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
     return ParameterRule(lr_multiplier=BIAS_RATE) if name.endswith(".bias") else ParameterRule(decay)
@@ -236,21 +280,23 @@ def _is_frozen(name: str) -> bool:
 
 
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter and of every frozen scale and shift.
+    """Yield (name, float32 array) for every parameter and every frozen scale and shift.
 
-    Trunk, where no published weights replace it: normal of variance 2 / (outputs · kernel²); live norms 1 and 0. The rest
-    as in the reference: pyramid and box layers uniform in ±√(3 / fan-in) (Kaiming with a = 1), RPN normal of deviation
-    0.01, class logits 0.01, box deltas 0.001, mask head normal of deviation √(2 / fan-out); biases 0.
+    If no published weights replace the trunk, its convolutions are normal with variance
+    2 / (outputs · kernel²), and live norms have scale 1 and shift 0. All other layers follow the
+    reference. Pyramid and box layers are uniform in ±√(3 / fan-in) (Kaiming with a = 1). RPN, class
+    logits, and box deltas are normal with standard deviations of 0.01, 0.01, and 0.001. The mask
+    head is normal with standard deviation √(2 / fan-out). Biases are 0.
     """
     for layer in network.trunk_convolutions:
         deviation = math.sqrt(2 / (layer.outputs * layer.kernel**2))
         for name, value in residual.normed_weights(layer, seed, "normal", deviation):
             is_scale = network.frozen and name == f"{layer.norm}.weight"
             yield name, value * np.float32(_random_scale(layer)) if is_scale else value
-    for other in network.layers:
-        weight = f"{other.name}.weight"
-        yield weight, draw(seed, weight, other.shape, *_initial(other))
-        yield f"{other.name}.bias", np.zeros(other.outputs, np.float32)
+    for head_layer in network.layers:
+        weight = f"{head_layer.name}.weight"
+        yield weight, draw(seed, weight, head_layer.shape, *_initial(head_layer))
+        yield f"{head_layer.name}.bias", np.zeros(head_layer.outputs, np.float32)
 
 
 def _random_scale(layer: Convolution) -> float:
@@ -260,12 +306,14 @@ def _random_scale(layer: Convolution) -> float:
 
 
 def _initial(layer: Layer) -> tuple[str, float]:
-    """Kind and scale of a layer's initial weights beside the trunk."""
+    """Return distribution and scale of the initial weights of a layer outside the trunk."""
     part, _, name = layer.name.partition(".")
     if name == "bbox_pred" and part == "box":
         return "normal", 0.001
     if part == "rpn" or name == "cls_score":
         return "normal", 0.01
-    if part == "mask":  # fan-out as PyTorch counts it: the second axis of a transposed convolution is its fan-in
+    # The mask head uses PyTorch's definition of fan-out: the second axis of a transposed convolution
+    # is its fan-in.
+    if part == "mask":
         return "normal", math.sqrt(2 / (layer.shape[0] * layer.shape[2] * layer.shape[3]))  # type: ignore[misc]
     return "uniform", math.sqrt(3 / math.prod(layer.shape[1:]))

@@ -1,4 +1,4 @@
-"""From a trainer's outputs to boxes and masks at the images' own sizes, and from these to COCO's AP of both."""
+"""Detections at the original image sizes, converted from a trainer's outputs, and COCO's AP."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from workloads.maskrcnn.input.dataset_info import evaluation_index
 
 
 def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
-    """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
+    """Return the detections of an evaluation batch without padding, and the evaluated images.
 
-    `outputs`: `box` (B, D, 4) in pixels of the resized image, `score` and `label` (B, D), label 0 where a slot is empty, `mask`
-    (B, D, s, s) probabilities of the label's class. Of the batch: `number` (B,), `size` (B, 2) of the resized image, its own
-    `width` and `height`, `valid`.
+    Args:
+        batch: `number` (B,) of each image, `size` (B, 2) of the resized image, `width` and `height`
+            (B,) of the original image, and `valid` (B,).
+        outputs: `box` (B, D, 4) in pixels of the resized image, `score` and `label` (B, D) with
+            label 0 for an empty slot, and `mask` (B, D, s, s), probabilities for the label's class.
 
-    Result: `seen` (b,) numbers; of n detections `number`, `label`, `score` (n,), `box` (n, 4) left, top, width, height in
-    pixels, `mask_bytes` (n,) lengths of the compressed run lengths that lie end to end in `mask_counts`.
+    Returns:
+        `seen` (b,), the numbers of the evaluated images. For n detections, concatenated over the
+        images: `number`, `label`, and `score` (n,); `box` (n, 4), left, top, width, and height in
+        pixels of the original image; `mask_counts`, the concatenated compressed run lengths; and
+        `mask_bytes` (n,), the number of bytes of each mask in `mask_counts`.
     """
     arrays = batch.arrays
     boxes, counts, chosen = [np.zeros((0, 4), np.float32)], [], []
@@ -46,12 +51,16 @@ def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
         "label": outputs["label"][slots, rows].astype(np.int32),
         "score": outputs["score"][slots, rows].astype(np.float32),
         "mask_counts": np.frombuffer(b"".join(counts), np.uint8),
-        "mask_bytes": np.array([len(one) for one in counts], np.int64),
+        "mask_bytes": np.array([len(encoded) for encoded in counts], np.int64),
     }
 
 
 def compute_metrics(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
-    """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
+    """Return the AP of boxes and of masks.
+
+    Raises:
+        ValueError: A validation image was not evaluated exactly once.
+    """
     check_evaluation_coverage(detected["seen"], images, "images")
     index = evaluation_index(folder, manifests.read(folder), folder)
     truth, rows = judged(folder, index.label, detected)

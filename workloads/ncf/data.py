@@ -1,9 +1,9 @@
-"""Training and evaluation batches of NCF, computed from the prepared arrays while they are needed.
+"""Training and evaluation batches of NCF, computed on demand from the prepared arrays.
 
-An epoch has 5 samples per training positive: sample s belongs to positive s // 5; k = s % 5 is 0 for the positive
-itself (label 1) and 1 … 4 for its negatives (label 0). They are ordered by a random permutation per epoch. Step t of an
-epoch takes positions [t·B, min((t + 1)·B, 5·P)); of its n samples, replica r of R takes [r·⌈n/R⌉, min((r + 1)·⌈n/R⌉,
-n)).
+An epoch has 5 samples per training positive. Sample s belongs to positive s // 5, and k = s % 5 is
+0 for the positive itself (label 1) and 1 … 4 for its negatives (label 0). A random permutation per
+epoch orders the samples. Step t of an epoch uses positions [t·B, min((t + 1)·B, 5·P)). If it has n
+samples, replica r of R uses samples [r·⌈n/R⌉, min((r + 1)·⌈n/R⌉, n)) of the step.
 """
 
 from __future__ import annotations
@@ -34,20 +34,31 @@ from workloads.ncf.settings import NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding
 
 BURST_SAMPLES = 1 << 18
-"""Small batches are made so many samples at a time (4 MiB): between steps, training empties the caches that sampling fills;
-one batch of 8,192 at a time took three times as long on one core."""
+"""Number of samples (4 MiB) that are generated at a time if batches are small.
+
+Training evicts the sampler's data from the caches between steps. Generating a single batch of 8,192
+at a time took three times as long on one core.
+"""
 CPU_EVALUATION_USERS = 64
 GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
-"""Of a batch: about a million scores at once, as NVIDIA's entry computes them; not run on a GPU."""
+"""Users per batch: about a million scores at once, as in NVIDIA's submission.
+
+Not measured on a GPU.
+"""
 
 
 class NCFData:
     """`workloads.api.DataPipeline` over a prepared MovieLens data set.
 
-    Arrays of a training batch (b = padded share): user int32, item int32, label float32, weight float32, all (b,);
-    padding is user 0, item 0, label 0, weight 0. Arrays of an evaluation batch: user int32 (u,), item int32 (u, 1000)
-    with the test item in column 0 and the negatives ascending, valid bool (u,), False where a user only fills the batch
-    up.
+    Arrays of a training batch, all (b,) with b = samples per replica including padding:
+
+    - `user` int32, `item` int32, `label` float32, `weight` float32; all are 0 for padding.
+
+    Arrays of an evaluation batch:
+
+    - `user` int32 (u,);
+    - `item` int32 (u, 1000): the test item in column 0, then the negatives in ascending order;
+    - `valid` bool (u,): False if a user is padding.
     """
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
@@ -70,7 +81,10 @@ class NCFData:
     # -- training -------------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """The batches of steps first_step … stop_step - 1, made on a background thread; may run across epochs."""
+        """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
+
+        A background thread generates the batches.
+        """
         local_samples = self.sharding.padded(0) * len(self.worker.replica_ids)
         steps = max(1, BURST_SAMPLES // local_samples)
         prefetch = Prefetch(_in_bursts(self._steps(first_step, stop_step), steps), depth=max(2, steps))
@@ -89,7 +103,7 @@ class NCFData:
             yield [self._train_batch(step, replica, epoch, order) for replica in self.worker.replica_ids]
 
     def order(self, epoch: int) -> Permutation:
-        """Of an epoch's samples."""
+        """Return the order of an epoch's samples."""
         return Permutation(stream(self.seed, "ncf order", epoch), self.samples_per_epoch)
 
     def _train_batch(self, step: int, replica: int, epoch: int, order: Permutation) -> Batch:
@@ -109,7 +123,7 @@ class NCFData:
     def _fill(
         self, key: np.uint64, order: Permutation, positions: range, arrays: dict[str, Array], thread: int
     ) -> None:
-        """Every `threads`-th chunk of a replica's samples."""
+        """Fill every `threads`-th chunk of a replica's samples, starting with chunk `thread`."""
         positives = self.positives()
         for first in range(thread * CHUNK, len(positions), self.threads * CHUNK):
             stop = min(first + CHUNK, len(positions))
@@ -127,7 +141,10 @@ class NCFData:
             item[negative] = drawn
 
     def positives(self) -> Positives:
-        """The bitmap of training positives, built on first use by all cores of this process."""
+        """Return the bitmap of training positives.
+
+        The first call builds it on all cores of the process.
+        """
         if self._positives is None:
             self._positives = Positives(
                 self.train_user, self.train_item, self.users, self.items, own_cores(self.worker)
@@ -137,10 +154,10 @@ class NCFData:
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Batches of `users_per_batch` users; user u belongs to replica u % replicas_total.
+        """Yield batches of `users_per_batch` users.
 
-        Every replica has the same number of batches; weight counts the valid users. The negatives are drawn on first
-        use.
+        User u belongs to replica u % num_replicas. Every replica has the same number of batches.
+        The weight sum of a batch is its number of valid users. The first call draws the negatives.
         """
         tables = self._evaluation_tables()
         size, replicas = self.users_per_batch, self.worker.num_replicas
@@ -152,7 +169,7 @@ class NCFData:
                 count = counts[replica]
                 if count == size:
                     user, item = users[first : first + size], items[first : first + size]
-                elif len(users):  # fill up with the last user: every batch has one shape
+                elif len(users):  # pad with the last user, so that every batch has the same shape
                     rows = np.minimum(np.arange(first, first + size), len(users) - 1)
                     user, item = users[rows], items[rows]
                 else:
@@ -162,7 +179,7 @@ class NCFData:
             yield batches
 
     def _evaluation_tables(self) -> list[tuple[Int32s, Int32s]]:
-        """(users (n,), candidates (n, 1000)) of each local replica."""
+        """Return users (n,) and candidates (n, 1000) of each local replica."""
         if self._evaluation is None:
             tables = []
             for replica in self.worker.replica_ids:
@@ -183,20 +200,27 @@ class NCFData:
 
 
 def device_draws(settings: Settings) -> bool:
-    """Whether the trainer makes the training samples. Raises ValueError where that was typed and cannot be."""
-    typed = build_options(NCFOptions, settings).device_draws
-    can = (settings.framework, settings.device) == ("pytorch", "cuda")
-    if typed == "on" and not can:
+    """Return whether the trainer generates the training samples on the device.
+
+    Raises:
+        ValueError: The option is `on`, but framework and device do not support it.
+    """
+    option = build_options(NCFOptions, settings).device_draws
+    supported = (settings.framework, settings.device) == ("pytorch", "cuda")
+    if option == "on" and not supported:
         raise ValueError(
-            f"workload.device_draws=on: PyTorch on GPUs alone draws samples on the device, not {settings.framework} with "
-            f"device={settings.device}; type workload.device_draws=auto"
+            f"workload.device_draws=on: only PyTorch on GPUs draws samples on the device, not {settings.framework} with "
+            f"device={settings.device}. Set workload.device_draws=auto"
         )
-    return can and typed != "off"
+    return supported and option != "off"
 
 
 def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dict[str, Array]:
-    """What the device makes samples from: `order`, the permutation's tables (6, n), int32, filled up with 0, and `draw` (3,),
-    int64: the first position, how many there are, the key of the negatives."""
+    """Return the arrays from which the device generates samples.
+
+    `order` int32 (6, n) holds the tables of the permutation, padded with 0. `draw` int64 (3,) holds
+    the first position, the number of positions, and the key of the negatives.
+    """
     tables = np.zeros((len(order.tables), max(map(len, order.tables))), np.int32)
     for row, table in zip(tables, order.tables, strict=True):
         row[: len(table)] = table
@@ -204,20 +228,26 @@ def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dic
 
 
 def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batch]]:
-    """The same batches, made `steps` at a time."""
+    """Yield the same batches, generated `steps` at a time."""
     while burst := list(itertools.islice(batches, steps)):
         yield from burst
 
 
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
-    """Users of one evaluation batch: the option of that name, never more than a replica's share."""
-    typed = build_options(NCFOptions, settings).evaluation_users_per_batch
-    count = (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS) if typed is None else typed
+    """Return the number of users per evaluation batch.
+
+    It is the option of the same name, limited to the users of a replica.
+    """
+    option = build_options(NCFOptions, settings).evaluation_users_per_batch
+    count = (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS) if option is None else option
     if count < 1:
-        raise ValueError(f"evaluation_users_per_batch must be at least 1, not {count}")
+        raise ValueError(f"evaluation_users_per_batch: expected a positive integer, got {count}")
     return min(count, -(-users // replicas))
 
 
 def _threads(device: str, worker: WorkerContext) -> int:
-    """Threads that make batches: one beside a CPU that trains, a few for a GPU, which takes far more samples."""
+    """Return the number of threads that generate batches.
+
+    It is 1 if the CPU trains, and up to 8 for a GPU, which consumes far more samples per second.
+    """
     return 1 if device == "cpu" else min(8, own_cores(worker))

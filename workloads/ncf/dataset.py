@@ -1,8 +1,9 @@
-"""MovieLens ratings to the arrays that NCF runs read: filter, renumber, leave one out.
+"""Preparation of MovieLens data: filter the users, renumber the ids, hold out one item per user.
 
-Prepared form, memory-mappable: `train_user.npy`, `train_item.npy` int32 (P,) sorted by user, then file order;
-`test_item.npy` int32 (users,). The rating's value is ignored: every rating is a positive (reference convert.py).
-Evaluation negatives are not part of it: a run draws them after its clock has started.
+The prepared data set consists of memory-mappable arrays: `train_user.npy` and `train_item.npy`,
+int32 (P,), sorted by user, then by file order, and `test_item.npy`, int32 (users,). The value of a
+rating is ignored, so every rating is a positive (reference convert.py). Evaluation negatives are
+not part of the prepared data, because a run draws them after its clock has started.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from workloads.ncf import ratings as files
 from workloads.ncf.ratings import Ratings
 
 MINIMUM_RATINGS = 20
-"""Users with fewer are dropped (reference convert.py; logged as preproc_hp_min_ratings)."""
+"""Users with fewer ratings are dropped (reference convert.py; logged as preproc_hp_min_ratings)."""
 LEAST_MINIMUM = 2
-"""Leaving one out takes two: one to test, one to train on."""
+"""The split needs two ratings per user: a test item and at least one training item."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """The prepared arrays with what was dropped on the way."""
+    """The prepared arrays, with the numbers of dropped duplicates and users."""
 
     train_user: Int32s
     train_item: Int32s
@@ -39,7 +40,7 @@ class Split:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers for the manifest; `ratings` counts what is left after dropping."""
+        """Return the counts for the manifest. `ratings` excludes dropped ratings."""
         users, train = len(self.test_item), len(self.train_user)
         return {
             "ratings": users + train,
@@ -53,11 +54,16 @@ class Split:
 
 
 def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two: bool = True) -> Split:
-    """Leave-one-out split: per user the latest rating is the test item, of equal times the last in the file.
+    """Return the leave-one-out split: the latest rating of each user is the test item.
 
-    Repeated (user, item) pairs count once, at their latest time. Users with fewer than `minimum_ratings` items are
-    dropped; with `require_two`, one with fewer than two is an error. Ids are renumbered by first appearance in the file
-    among what is left. Raises ValueError in one line.
+    If several ratings of a user have the latest time, the last in the file is the test item.
+    Repeated (user, item) pairs count once, at their latest time. Users with fewer than
+    `minimum_ratings` items are dropped. Ids are renumbered by the first appearance in the file
+    among the remaining ratings.
+
+    Raises:
+        ValueError: With `require_two`, a user has fewer than two items; or no user has enough
+            items. The message has one line.
     """
     import pandas
 
@@ -80,22 +86,26 @@ def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two:
 
 
 def _check_users(name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int, require_two: bool) -> None:
-    """Raise ValueError for a user with a single item (if asked for), or if no user has enough."""
+    """Raise ValueError if no user has enough items, or, with `require_two`, if a user has only one."""
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
         raise ValueError(
-            f"{name}: user {ids[poor]} has {per_user[poor]} rating, at least {LEAST_MINIMUM} are needed; "
-            f"to drop such users, type: --min-ratings {minimum_ratings}"
+            f"{name}: user {ids[poor]} has {per_user[poor]} rating, expected at least {LEAST_MINIMUM}. "
+            f"To drop such users, set --min-ratings {minimum_ratings}"
         )
     if int(per_user.max()) < minimum_ratings:
         raise ValueError(
-            f"{name}: no user has {minimum_ratings} ratings (the most is {per_user.max()}); "
-            f"give a smaller --min-ratings"
+            f"{name}: no user has {minimum_ratings} ratings (the maximum is {per_user.max()}). "
+            f"Set a smaller --min-ratings"
         )
 
 
 def _latest(user: Int64s, item: Int64s, time: Int64s, items: int) -> Int64s:
-    """Rows to keep, in file order: of each repeated (user, item) the latest, of equal times the last."""
+    """Return the rows to keep, in file order.
+
+    The latest row of each repeated (user, item) pair is kept, or the last in the file if times are
+    equal.
+    """
     pair = user * items + item
     ordered = np.sort(pair)
     if not (ordered[1:] == ordered[:-1]).any():
@@ -106,7 +116,7 @@ def _latest(user: Int64s, item: Int64s, time: Int64s, items: int) -> Int64s:
 
 
 def _leave_one_out(user: Int64s, item: Int64s, time: Int64s, duplicates: int, dropped: int) -> Split:
-    """Sort by user, keeping file order, and take out each user's latest row."""
+    """Sort the rows by user, keeping the file order, and hold out each user's latest row."""
     users, items = int(user.max()) + 1, int(item.max()) + 1
     order = np.argsort(user.astype(np.int32), kind="stable")
     user, item, time = user[order], item[order], time[order]
@@ -126,31 +136,33 @@ def _leave_one_out(user: Int64s, item: Int64s, time: Int64s, duplicates: int, dr
 
 
 def write(result: Split, folder: Path) -> None:
-    """The arrays of `result` as .npy files."""
+    """Write the arrays of `result` as .npy files."""
     for name in ("train_user", "train_item", "test_item"):
         np.save(folder / f"{name}.npy", getattr(result, name), allow_pickle=False)
 
 
 class MovieLens(manifests.Prepared):
-    """A MovieLens data set; `min_ratings` may be set before `prepare`."""
+    """A MovieLens data set. Set `min_ratings` before `prepare` to change the filter."""
 
     archive_md5: ClassVar[str] = ""
-    """Of the published zip, by its publisher: NAME.zip.md5."""
+    """MD5 of the published zip, from the publisher's NAME.zip.md5."""
     prepare_options = ("min_ratings",)
 
     def __init__(self) -> None:
         self.min_ratings: int | None = None
-        """None: the reference's 20, and a user with a single rating is an error."""
+        """None: use the reference's 20, and treat a user with a single rating as an error."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         minimum = MINIMUM_RATINGS if self.min_ratings is None else self.min_ratings
         if minimum < LEAST_MINIMUM:
-            raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
+            raise ValueError(
+                f"--min-ratings {minimum}: expected at least {LEAST_MINIMUM}, because each user's test item is held out"
+            )
         origin = {"minimum_ratings": minimum}
-        if there := self.already(
+        if already_prepared := self.already(
             destination, lambda: Manifest(self.name, {"sha256": files.digest(source)}, origin, {})
         ):
-            return there
+            return already_prepared
         ratings = files.read(source)
         result = split(ratings, minimum, require_two=self.min_ratings is None)
         with manifests.workspace(destination) as folder:
@@ -160,7 +172,7 @@ class MovieLens(manifests.Prepared):
         return self.lines(manifest, destination)
 
     def manifest(self, ratings: Ratings, result: Split, minimum: int, md5: str = "") -> Manifest:
-        """The manifest, without the files; `md5`: of what was read, the published zip or anything else."""
+        """Return the manifest without its list of files. `md5` is the MD5 of the source file."""
         how = f"prepare it from {self.name}.zip, MD5 {self.archive_md5}"
         compared = f"{self.name}.zip by MD5" if md5 == self.archive_md5 and md5 else ""
         notes = manifests.unlike(self.name, result.counts, compared, how)
@@ -184,7 +196,9 @@ class MovieLens(manifests.Prepared):
             minimum = manifest.options["minimum_ratings"]
             lines.append(f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings")
         if counts["duplicates_dropped"]:
-            lines.append(f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings, the latest of each stays")
+            lines.append(
+                f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings and kept the latest of each"
+            )
         return lines + manifest.notices
 
     def how(self) -> str:
@@ -192,9 +206,10 @@ class MovieLens(manifests.Prepared):
 
 
 class ML20M(MovieLens):
-    """MovieLens 20M (ml-20m.zip): what NCF's target of 0.635 is about. Counts: its README and the reference logs.
+    """MovieLens 20M (ml-20m.zip), the data set of NCF's target of 0.635.
 
-    The digest stands in the reference's verify_dataset.sh too.
+    The counts are from its README and the reference logs. The digest is also in the reference's
+    verify_dataset.sh.
     """
 
     name = "ml-20m"
@@ -202,14 +217,14 @@ class ML20M(MovieLens):
 
 
 class ML1M(MovieLens):
-    """MovieLens 1M (ml-1m.zip). Counts: its README."""
+    """MovieLens 1M (ml-1m.zip). The counts are from its README."""
 
     name = "ml-1m"
     archive_md5 = "c4d9eecfca2ab87c1945afe126590906"
 
 
 class ML100K(MovieLens):
-    """MovieLens 100K (ml-100k.zip). Counts: its README."""
+    """MovieLens 100K (ml-100k.zip). The counts are from its README."""
 
     name = "ml-100k"
     archive_md5 = "0e33842e24a9c977be4e0107933c0723"

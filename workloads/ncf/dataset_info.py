@@ -1,4 +1,4 @@
-"""The counts of a prepared MovieLens data set, from its manifest alone."""
+"""Counts of a prepared MovieLens data set, read from its manifest."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from workloads.common.data.published import COUNTS
 
 
 def load_dataset_info(data_dir: str | Path) -> DatasetInfo:
-    """Counts from the manifest of a prepared MovieLens data set. Raises ValueError that says what to type."""
+    """Return the counts in the manifest of a prepared MovieLens data set.
+
+    Raises:
+        ValueError: The data set is missing or is not a MovieLens data set. The message contains the
+            command that prepares it.
+    """
     folder = Path(data_dir)
     manifest = prepared(folder, "ml-20m", source="FILE_OR_ZIP")
     try:
         counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{folder / manifests.NAME} is not of a MovieLens data set ({manifest.dataset})") from None
+        raise ValueError(
+            f"{folder / manifests.NAME}: expected the manifest of a MovieLens data set, got {manifest.dataset}"
+        ) from None
     minimum = int(manifest.options.get("minimum_ratings", 20))
     return _facts(counts, minimum, manifest.fingerprint, manifests.notes(manifest))
 
 
 def published_facts() -> DatasetInfo:
-    """ML-20M's counts, for runs on synthetic batches."""
+    """Return the counts of ML-20M for runs on synthetic batches."""
     return _facts(COUNTS["ml-20m"], 20, "synthetic")
 
 

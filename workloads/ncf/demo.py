@@ -1,9 +1,10 @@
-"""The generated data set of the NCF demo: users and items in a latent space, written as a MovieLens ratings file.
+"""Generated data set of the NCF demo, written as a MovieLens ratings file.
 
-Users gather around taste clusters; an item's score is the match with the user, less the logarithm of its popularity
-rank, plus noise; each user rates the best items by that score. So a factor model can learn it, while ranking by
-popularity cannot reach the target: HR@10 about 0.79 for the true score (the ceiling), 0.15 for popularity, 0.01 for
-chance.
+Users and items are points in a latent space. Users belong to taste clusters. The score of an item
+is its match with the user, minus the logarithm of its popularity rank, plus noise. Each user rates
+the items with the highest scores. A factor model can learn this data set, but ranking by popularity
+cannot reach the target: HR@10 is about 0.79 for the true score (the maximum), 0.15 for popularity,
+and 0.01 for chance.
 """
 
 from __future__ import annotations
@@ -22,40 +23,44 @@ from workloads.ncf import ratings as files
 from workloads.ncf.dataset import MINIMUM_RATINGS, MovieLens, split, write
 
 SEED = 1
-"""Of the data set; runs have seeds of their own."""
+"""Seed of the data set. It does not depend on the seed of a run."""
 USERS, ITEMS = 2000, 1600
-"""Some items find no user: about 1,530 remain."""
+"""Some items are rated by no user: about 1,530 remain."""
 FACTORS, CLUSTERS = 8, 16
 CLUSTER_WEIGHT, OWN_WEIGHT = 0.7, 0.7
 MATCH_WEIGHT = 4.0
 NOISE = 0.8
-"""Scale of the Gumbel noise: the one knob of difficulty; it sets the ceiling near 0.79."""
+"""Scale of the Gumbel noise, which sets the difficulty: the maximum of HR@10 is near 0.79."""
 RATINGS_MEDIAN, RATINGS_SPREAD = 41, 0.3
-"""Median and log-standard deviation of a user's number of ratings; at least MINIMUM_RATINGS."""
+"""Median and log-standard deviation of the number of ratings per user.
+
+The number of ratings is at least MINIMUM_RATINGS.
+"""
 FIRST_SECOND = 1_400_000_000
-"""Time stamps start here (May 2014)."""
+"""First timestamp (May 2014)."""
 
 
 def _normals(label: str, rows: int, columns: int) -> Float64s:
-    at = np.arange(rows * columns)
-    return np.asarray(normal(bits(stream(SEED, label), at), np.float64).reshape(rows, columns), np.float64)
+    index = np.arange(rows * columns)
+    return np.asarray(normal(bits(stream(SEED, label), index), np.float64).reshape(rows, columns), np.float64)
 
 
 def true_scores() -> Float64s:
-    """What users think of items, without noise: (USERS, ITEMS)."""
+    """Return the score of each item for each user without noise, (USERS, ITEMS)."""
     cluster = integers(bits(stream(SEED, "cluster of user"), np.arange(USERS)), CLUSTERS)
     centres = _normals("cluster centres", CLUSTERS, FACTORS)
     users = CLUSTER_WEIGHT * centres[cluster] + OWN_WEIGHT * _normals("users", USERS, FACTORS)
     items = _normals("items", ITEMS, FACTORS) * math.sqrt(1 / FACTORS)
     rank = Permutation(stream(SEED, "popularity rank"), ITEMS)(np.arange(ITEMS)) + 1
     match = np.zeros((USERS, ITEMS))
-    for factor in range(FACTORS):  # a fixed order of additions: a matrix product has none
+    # The sum runs in a fixed order, because the order within a matrix product is unspecified.
+    for factor in range(FACTORS):
         match += users[:, factor, None] * items[None, :, factor]
     return MATCH_WEIGHT * match - log(rank)
 
 
 def generate() -> tuple[Int64s, Int64s, Int64s]:
-    """(user, item, place in the user's history), each (n,), sorted by user and item."""
+    """Return user, item, and position in the user's history, each (n,), sorted by user and item."""
     draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
     scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))
     spread = normal(bits(stream(SEED, "ratings of user"), np.arange(USERS)), np.float64)
@@ -64,29 +69,32 @@ def generate() -> tuple[Int64s, Int64s, Int64s]:
     chosen = np.zeros((USERS, ITEMS), bool)
     np.put_along_axis(chosen, best, np.arange(ITEMS) < np.array(counts)[:, None], axis=1)
     user, item = np.nonzero(chosen)
-    # The place in a user's history is the rank of a hash among the user's.
+    # The position of an item in a user's history is the rank of its hash among the user's hashes.
     order = np.lexsort((bits(stream(SEED, "history"), user, item), user))
-    place = np.empty(len(user), np.int64)
-    place[order] = np.arange(len(user)) - np.searchsorted(user, user)[order]
-    return user, item, place
+    position = np.empty(len(user), np.int64)
+    position[order] = np.arange(len(user)) - np.searchsorted(user, user)[order]
+    return user, item, position
 
 
 def ratings_csv() -> str:
-    """The data set as the text of a `ratings.csv`: ids from 1, stars by hash, one rating an hour."""
-    user, item, place = generate()
+    """Return the data set as the text of a `ratings.csv`.
+
+    Ids start at 1, stars are drawn by hash, and the ratings of a user are an hour apart.
+    """
+    user, item, position = generate()
     stars = (integers(bits(stream(SEED, "stars"), np.arange(len(user))), 10) + 1) / 2
-    time = FIRST_SECOND + place * 3600 + user * 7
+    time = FIRST_SECOND + position * 3600 + user * 7
     rows = zip((user + 1).tolist(), (item + 1).tolist(), stars.tolist(), time.tolist(), strict=True)
     return files.HEADER.decode() + "\n" + "".join(f"{u},{i},{s},{t}\n" for u, i, s, t in rows)
 
 
 class MLDemo(Generated, MovieLens):
-    """The generated data set; it lies in the same layout as the real ones and goes through the same preparation."""
+    """The generated data set. Layout and preparation are the same as for the real data sets."""
 
     name = "ml-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `raw/ratings.csv` and the prepared form; about a second."""
+        """Write `raw/ratings.csv` and the prepared arrays, which takes about a second."""
         raw = folder / "raw" / "ratings.csv"
         raw.parent.mkdir()
         raw.write_text(ratings_csv(), encoding="ascii")

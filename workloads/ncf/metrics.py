@@ -1,4 +1,4 @@
-"""HR@10: the share of users whose held-out item is among the ten best of 1,000 candidates."""
+"""HR@10: the share of users whose held-out item is among the 10 highest-scored of 1,000 candidates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ TOP = 10
 
 
 def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> Bools:
-    """True (u,) where the test item is among the `top` best candidates.
+    """Return an array (u,) that is True if a user's test item is among the `top` best candidates.
 
-    logits (u, c) and items (u, c): column 0 is the test item, the others are the negatives in ascending order of item,
-    so that repeats are neighbours; the first of them stands for all. A repeated candidate counts once and a copy of the
-    test item not at all. The test item loses ties; its own NaN is a miss, and a negative's NaN ranks above it.
+    A repeated candidate counts once, with the score of its first copy. A copy of the test item does
+    not count. The test item loses ties. If the score of the test item is NaN, the result is a miss.
+    A negative with a NaN score ranks above the test item.
+
+    Args:
+        logits: (u, c) scores of the candidates.
+        items: (u, c) candidates: the test item in column 0, then the negatives in ascending order,
+            so that repeated items are adjacent.
+        top: Number of ranks that count as a hit.
     """
     test, negatives = items[:, :1], items[:, 1:]
     score = logits[:, :1]
@@ -28,7 +34,11 @@ def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> B
 
 
 def hit_rate(hit: Bools) -> float:
-    """HR@10 of all users' hits (n,): a number in [0, 1]."""
+    """Return HR@10 in [0, 1], computed from the hits (n,) of all users.
+
+    Raises:
+        ValueError: `hit` is empty.
+    """
     if hit.size == 0:
         raise ValueError("no user was evaluated")
     return int(np.count_nonzero(hit)) / int(hit.size)

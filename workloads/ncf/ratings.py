@@ -1,8 +1,8 @@
-"""Reading MovieLens ratings files, plain or inside a zip, without ever unpacking the zip.
+"""Reader of MovieLens ratings files, plain or inside a zip. The zip is not unpacked.
 
-Three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), `u.data` (ML-100K: tabs). Which one
-a file has is told from its first line, not from its name. Only whole numbers ≥ 0 are ids; a last line without an end is
-a file that was cut off.
+A file has one of three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M:
+`::`), or `u.data` (ML-100K: tabs). Only the first line determines the layout, not the file name.
+Ids are integers ≥ 0. A file whose last line has no line end is rejected as truncated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workloads.files import detect_encoding, open_stream
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
 MAX_BYTES = 2 << 30
-"""Of a ratings file in a zip. ML-20M's has 0.5 GB."""
+"""Largest unpacked size of a ratings file in a zip. The file of ML-20M has 0.5 GB."""
 ROWS_PER_CHUNK = 2_000_000
 _HEAD_BYTES = 4096
 _INTEGER = rb" *\+?\d{1,18}(?:\.0*)?"
@@ -38,7 +38,7 @@ _NUMBER = rb" *[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """How the four fields of a line are separated."""
+    """Layout of a ratings file: the separator of the four fields, and whether there is a header."""
 
     name: str
     separator: bytes
@@ -46,7 +46,7 @@ class Layout:
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        """What a whole line looks like, line end included."""
+        """Return the pattern of a whole line, including the line end."""
         fields = (_INTEGER, _INTEGER, _NUMBER, _INTEGER)
         return re.compile(re.escape(self.separator).join(fields) + rb"\r?\n")
 
@@ -56,19 +56,19 @@ CSV, DAT, TAB = Layout("ratings.csv", b",", True), Layout("ratings.dat", b"::", 
 
 @dataclass(frozen=True)
 class Ratings:
-    """The columns of a ratings file in file order, each int64 (n,), and the identity of the bytes."""
+    """Columns of a ratings file, each int64 (n,) in file order, with size and digest of the file."""
 
     user: Int64s
     item: Int64s
     time: Int64s
-    """Seconds since 1970."""
+    """Unix time in seconds."""
     name: str
     bytes: int
     sha256: str
 
 
 class _UnixLineEnds(io.RawIOBase):
-    """Stream whose lines end with CR alone, as lines that end with LF."""
+    """Stream that converts lines ending with CR into lines ending with LF."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -83,7 +83,7 @@ class _UnixLineEnds(io.RawIOBase):
 
 
 class _Tee(io.RawIOBase):
-    """Passes a stream on, hashing it; remembers the last byte and the first error."""
+    """Stream that hashes its bytes while they are read, and stores the last byte and a read error."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.digest, self.bytes, self.last = stream, hashlib.sha256(), 0, b""
@@ -108,13 +108,16 @@ class _Tee(io.RawIOBase):
 
 @contextmanager
 def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """Yield the ratings file as a byte stream, with its name in messages. Raises ValueError with one line.
+    """Yield the ratings file as a byte stream, and its name for messages.
 
-    The stream has no byte order mark, and LF in place of CR if no line ends with LF.
+    The byte order mark is skipped. CR is converted to LF if the first line ends with CR.
+
+    Raises:
+        ValueError: The file cannot be read. The message has one line.
     """
     try:
         if source.is_dir():
-            raise ValueError(f"{source} is a folder; name the ratings file in it, or the zip")
+            raise ValueError(f"{source} is a folder. Set --from to the ratings file in it, or to the zip")
         with open_stream(source) as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
                 with zipfile.ZipFile(file) as archive, archive.open(_member(archive, source)) as stream:
@@ -128,15 +131,23 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     except DAMAGED as error:
         raise ValueError(f"{source}: the zip file is damaged or cannot be read ({why(error)})") from None
     except OSError as error:
-        said = error.strerror or why(error)
-        raise ValueError(f"{source}: cannot be read ({said}); name the ratings file, or the zip") from None
+        reason = error.strerror or why(error)
+        raise ValueError(
+            f"{source}: cannot be read ({reason}). Set --from to the ratings file, or to the zip"
+        ) from None
 
 
 def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
-    """Return a stream behind its byte order mark, with CR as line end if its first line ends so. Raises ValueError."""
+    """Return the stream without its byte order mark and with LF as the line end.
+
+    CR is converted to LF if the first line ends with CR. Other streams are not changed.
+
+    Raises:
+        ValueError: The encoding is not UTF-8.
+    """
     encoding, mark_bytes = detect_encoding(stream.peek(4))
     if encoding != "utf-8":
-        raise ValueError(f"{name}: {encoding[:6].upper()} text; save the file as UTF-8")
+        raise ValueError(f"{name}: expected UTF-8 text, got {encoding[:6].upper()}. Save the file as UTF-8")
     stream.read(mark_bytes)
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     only_cr = b"\r" in head[:-1] and b"\n" not in head
@@ -144,25 +155,32 @@ def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
 
 
 def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
-    """Return the ratings file of an archive: the least deep file with one of the names, hidden ones skipped."""
+    """Return the ratings file of an archive: the least nested file with a name in MEMBERS.
+
+    Hidden files are skipped.
+    """
     members = [
         info
         for info in archive.infolist()
         if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir() and not is_hidden_path(info.filename)
     ]
     if not members:
-        raise ValueError(f"{source}: the zip holds no ratings file (looked for {', '.join(MEMBERS)})")
+        raise ValueError(f"{source}: the zip contains no ratings file, expected {', '.join(MEMBERS)}")
     member = min(members, key=lambda info: (info.filename.count("/"), info.filename))
-    if member.file_size > MAX_BYTES:  # no more is read than a zip says
+    if member.file_size > MAX_BYTES:  # `zipfile` reads at most `file_size` bytes
         raise ValueError(
-            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, {MAX_BYTES:,} are the most; "
-            f"unpack it and name the file, if it is one"
+            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, allowed: at most {MAX_BYTES:,}. "
+            f"If it is a ratings file, unpack it and set --from to the file"
         )
     return member
 
 
 def read(source: Path) -> Ratings:
-    """All ratings of `source`. Raises ValueError naming file and line of what is wrong."""
+    """Return all ratings of `source`.
+
+    Raises:
+        ValueError: The file is invalid. The message contains the file and the first invalid line.
+    """
     with opened(source) as (stream, name):
         layout = _layout(stream.read(_HEAD_BYTES), name)
     with opened(source) as (stream, name):
@@ -170,12 +188,12 @@ def read(source: Path) -> Ratings:
         try:
             columns = _parse(io.BufferedReader(tee, 1 << 20), layout)
         except Exception as error:
-            # What the fast parser refuses is looked up by the slow one, which knows the line.
+            # The fast parser does not report the line. `_explain` searches the file for it below.
             if tee.error is not None:
                 raise tee.error from None
             reason = why(error)
             columns = None
-        # Past what the parser read there may be nothing, but a zip checks its sum only at the end.
+        # Read to the end, even if the parser stopped earlier: a zip verifies its checksum there.
         while tee.read(1 << 20):
             pass
     if columns is None or tee.last != b"\n":
@@ -186,7 +204,7 @@ def read(source: Path) -> Ratings:
 
 
 def digest(source: Path) -> str:
-    """SHA-256 of the ratings file, without parsing it."""
+    """Return the SHA-256 of the ratings file without parsing it."""
     with opened(source) as (stream, _):
         value = hashlib.sha256()
         while block := stream.read(1 << 20):
@@ -195,7 +213,11 @@ def digest(source: Path) -> str:
 
 
 def _layout(head: bytes, name: str) -> Layout:
-    """Layout by the first line. Raises ValueError for what is none of the three."""
+    """Return the layout that the first line has.
+
+    Raises:
+        ValueError: The file is empty, or its first line fits none of the three layouts.
+    """
     if not head:
         raise ValueError(f"{name}: the file is empty")
     line = head.split(b"\n", 1)[0].rstrip(b"\r")
@@ -206,24 +228,29 @@ def _layout(head: bytes, name: str) -> Layout:
             return layout
     shown = line[:60].decode("ascii", "backslashreplace")
     raise ValueError(
-        f"{name}, line 1: not a MovieLens ratings file: {shown!r}; expected the header {HEADER.decode()!r} "
-        f"(ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data)"
+        f"{name}, line 1: not a MovieLens ratings file: expected the header {HEADER.decode()!r} "
+        f"(ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data), got {shown!r}"
     )
 
 
 def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
-    """The columns user, item, time. Raises ValueError (pandas' or our own) without saying where."""
+    """Return the columns user, item, and time.
+
+    Raises:
+        ValueError: The file is invalid. The message does not contain the line.
+    """
     import pandas
 
     names = ["user", "item", "rating", "time"]
     separator = layout.separator.decode()
     if layout is DAT:
-        # Split at single colons, with an empty column in each gap: pandas' fast parser knows no longer separators.
+        # Split at single colons, with an empty column in each gap, because pandas' fast parser
+        # supports only separators of a single character.
         names, separator = ["user", "gap1", "item", "gap2", "rating", "gap3", "time"], ":"
     types = {name: "int64" if name in ("user", "item", "time") else "float64" for name in names}
     parts: list[list[Int64s]] = [[], [], []]
     with warnings.catch_warnings():
-        # Without this, a file whose lines all have a field too many would lose it with a mere warning.
+        # If every line has an extra field, pandas only warns and drops it. Raise an error instead.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         reader = pandas.read_csv(
             stream, sep=separator, header=None, skiprows=int(layout.header), names=names, dtype=types, index_col=False,
@@ -240,7 +267,7 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
 
 
 def _check_values(frame: Any) -> None:
-    """Raise ValueError for values that parse but are no ratings."""
+    """Raise ValueError if a value can be parsed but is not valid in a rating."""
     if not np.isfinite(frame["rating"].to_numpy()).all():
         raise ValueError("a rating is not a number")
     for name in frame.columns:
@@ -251,7 +278,7 @@ def _check_values(frame: Any) -> None:
 
 
 def _explain(source: Path, layout: Layout) -> None:
-    """Raise ValueError for the first line that is not a rating; return if there is none."""
+    """Raise ValueError for the first invalid line. Return if every line is valid."""
     pattern = layout.pattern
     number = 0
     with opened(source) as (stream, name):
@@ -260,22 +287,22 @@ def _explain(source: Path, layout: Layout) -> None:
                 continue
             raise ValueError(f"{name}, line {number}: {_complaint(line, layout)}")
     if number == int(layout.header):
-        raise ValueError(f"{name}: the file holds no ratings")
+        raise ValueError(f"{name}: the file contains no ratings")
 
 
 def _complaint(line: bytes, layout: Layout) -> str:
-    """What is wrong with a line."""
+    """Return a description of the error in an invalid line."""
     text = line.rstrip(b"\r\n")
     shown = text[:60].decode("ascii", "backslashreplace")
     fields = text.split(layout.separator)
     if not text:
         return "empty line"
     if not line.endswith(b"\n") and len(fields) <= 4:
-        return f"{shown!r} has no line end, the file seems to be cut off (if it is complete, end it with a new line)"
+        return f"{shown!r} has no line end: the file may be truncated (if it is complete, append a newline)"
     if len(fields) != 4:
-        return f"{len(fields)} fields instead of 4 (user, item, rating, timestamp): {shown!r}"
-    for what, field in (("user id", fields[0]), ("item id", fields[1]), ("timestamp", fields[3])):
+        return f"expected 4 fields (user, item, rating, timestamp), got {len(fields)}: {shown!r}"
+    for label, field in (("user id", fields[0]), ("item id", fields[1]), ("timestamp", fields[3])):
         if not re.fullmatch(_INTEGER, field):
             value = field[:30].decode("ascii", "backslashreplace")
-            return f"{what} {value!r} is not a whole number ≥ 0: {shown!r}"
-    return f"the rating is not a number: {shown!r}"
+            return f"{label}: expected an integer ≥ 0, got {value!r}: {shown!r}"
+    return f"rating: expected a number: {shown!r}"

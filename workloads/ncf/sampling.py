@@ -1,7 +1,8 @@
-"""Negatives: items drawn uniformly, with replacement, and redrawn while they are among the user's training positives.
+"""Sampling of negatives: items that are not among the user's training positives.
 
-Which item a draw gives depends on its coordinates alone (seed, epoch, draw number, attempt). Sizes here are those of
-ML-20M: 19.9 million positives, a packed user × item bitmap of 463 MB.
+Items are drawn uniformly with replacement. A training positive of the user is rejected and drawn
+again. The result of a draw depends only on its coordinates (seed, epoch, draw number, attempt).
+ML-20M has 19.9 million positives, and its packed user × item bitmap has 463 MB.
 """
 
 from __future__ import annotations
@@ -16,27 +17,37 @@ from workloads.common.arrays import Bools, Int32s, Int64s, Integers, UInt8s
 from workloads.common.randomness import CHUNK, bits, fold, integers, stream
 
 NEGATIVES_PER_POSITIVE = 4
-"""Of training; reference run_and_time.sh, logged as input_hp_num_neg."""
+"""Training negatives per positive (reference run_and_time.sh, logged as input_hp_num_neg)."""
 EVALUATION_NEGATIVES = 999
-"""Per user; v0.5 rules, logged as eval_hp_num_neg."""
+"""Evaluation negatives per user (v0.5 rules, logged as eval_hp_num_neg)."""
 
 Items = Int32s
 _BLOCK_BYTES = 1 << 20
-"""Unpacked bitmap rows (one byte per item) that are filled at a time: about a core's second-level cache."""
+"""Size of the unpacked bitmap rows (a byte per item) that are filled at a time: about an L2 cache."""
 
 
 class Positives:
-    """The training positives as a set of (user, item) that answers membership for arrays.
+    """The training positives as a bitmap, with a vectorized membership test.
 
-    `users` and `items` (P,) are the training pairs, sorted by user. Memory: users_total × ⌈items_total / 8⌉ bytes.
-    Raises ValueError for pairs out of range or order (a damaged file), and for a user who has every item.
+    The bitmap needs users_total × ⌈items_total / 8⌉ bytes.
+
+    Args:
+        users: (P,) users of the training pairs, sorted.
+        items: (P,) items of the training pairs.
+        users_total: Number of users.
+        items_total: Number of items.
+        threads: Number of threads that build the bitmap.
+
+    Raises:
+        ValueError: A pair is out of range, the users are not sorted (a damaged file), or a user has
+            every item.
     """
 
     def __init__(self, users: Integers, items: Integers, users_total: int, items_total: int, threads: int = 1) -> None:
         _check_range("train_user", users, users_total)
         _check_range("train_item", items, items_total)
         if (users[1:] < users[:-1]).any():
-            raise ValueError("train_user is not sorted; prepare the data again")
+            raise ValueError("train_user is not sorted: the file is damaged. Prepare the data again")
         self.items_total = items_total
         self.row_bytes = -(-items_total // 8)
         self.bitmap = np.empty(users_total * self.row_bytes, np.uint8)
@@ -61,40 +72,47 @@ class Positives:
             self.bitmap[first * self.row_bytes : stop * self.row_bytes] = np.packbits(unpacked, bitorder="little")
 
     def _require_a_negative(self, first: int, unpacked: UInt8s) -> None:
-        """Drawing for a user who has every item would never end."""
+        """Raise ValueError if a user has every item, because drawing a negative would never end."""
         full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
         if full.size:
-            raise ValueError(
-                f"user {first + int(full[0])} has every one of the {self.items_total} items: no negative can be drawn"
-            )
+            raise ValueError(f"user {first + int(full[0])} has all {self.items_total} items: no negative can be drawn")
 
     def contains(self, users: Integers, items: Integers) -> Bools:
-        """True (n,) where (users[i], items[i]) is a training positive."""
-        at = users.astype(np.int64)
-        np.multiply(at, self.row_bytes, out=at)
+        """Return an array (n,) that is True if (users[i], items[i]) is a training positive."""
+        byte = users.astype(np.int64)
+        np.multiply(byte, self.row_bytes, out=byte)
         wide = items.astype(np.int64, copy=False)
-        np.add(at, wide >> 3, out=at)
-        place = (wide & 7).astype(np.uint8)
-        return np.asarray((self.bitmap[at] >> place) & np.uint8(1)).view(np.bool_)
+        np.add(byte, wide >> 3, out=byte)
+        bit = (wide & 7).astype(np.uint8)
+        return np.asarray((self.bitmap[byte] >> bit) & np.uint8(1)).view(np.bool_)
 
 
 def _check_range(name: str, values: Integers, total: int) -> None:
     if values.size and (int(values.min()) < 0 or int(values.max()) >= total):
-        raise ValueError(f"{name} has numbers outside 0 … {total - 1}; prepare the data again")
+        raise ValueError(f"{name}: expected numbers from 0 to {total - 1}, the file is damaged. Prepare the data again")
 
 
 def training_key(seed: int, epoch: int) -> np.uint64:
-    """Key of the training negatives of one epoch; draw number = 4 · positive + k, k in 0 … 3."""
+    """Return the key of an epoch's training negatives.
+
+    Draw number = 4 · positive + k, k in 0 … 3.
+    """
     return stream(seed, "ncf training negatives", epoch)
 
 
 def evaluation_key(seed: int) -> np.uint64:
-    """Key of the evaluation negatives of a run; draw number = 999 · user + k, k in 0 … 998."""
+    """Return the key of a run's evaluation negatives.
+
+    Draw number = 999 · user + k, k in 0 … 998.
+    """
     return stream(seed, "ncf evaluation negatives")
 
 
 def draw(key: int | np.uint64, numbers: Int64s, users: Integers, positives: Positives, out: Items) -> None:
-    """Fill `out` (n,) with one item per draw number (n,), none of them a training positive of its user (n,)."""
+    """Fill `out` (n,) with items that are not training positives of the users.
+
+    `numbers` (n,) and `users` (n,) are the numbers and users of the draws.
+    """
     keys = [fold(key, 0)]
     for first in range(0, numbers.size, CHUNK):
         rows = slice(first, min(first + CHUNK, numbers.size))
@@ -113,7 +131,10 @@ def draw(key: int | np.uint64, numbers: Int64s, users: Integers, positives: Posi
 
 
 def evaluation_negatives(seed: int, users: Integers, positives: Positives, out: Items, threads: int = 1) -> None:
-    """Fill `out` (len(users), 999): a user's negatives per row, ascending, so that repeats are neighbours."""
+    """Fill `out` (len(users), 999) with the negatives of each user.
+
+    A row is in ascending order, so that repeated items are adjacent.
+    """
     key = evaluation_key(seed)
     slots = np.arange(EVALUATION_NEGATIVES, dtype=np.int64)
     step = max(1, CHUNK // EVALUATION_NEGATIVES)
@@ -130,7 +151,10 @@ def evaluation_negatives(seed: int, users: Integers, positives: Positives, out: 
 
 
 def run_parallel(tasks: Sequence[Callable[[], None]]) -> None:
-    """Call each task in a thread of its own (NumPy releases the interpreter lock); the first error is raised."""
+    """Call each task in a separate thread and raise the first error.
+
+    NumPy releases the interpreter lock.
+    """
     if len(tasks) == 1:
         tasks[0]()
         return

@@ -1,4 +1,4 @@
-"""Which samples of a step belong to which replica; synthetic batches of the same sizes."""
+"""Assignment of a step's samples to replicas, and synthetic batches of the same sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
 
 
 class Sharding:
-    """Which positions of a step each replica computes."""
+    """Assignment of the positions of a step to replicas."""
 
     def __init__(self, samples_per_epoch: int, global_batch_size: int, worker: WorkerContext) -> None:
         self.samples_per_epoch = samples_per_epoch
@@ -23,23 +23,29 @@ class Sharding:
         self.steps_per_epoch = num_steps(samples_per_epoch, global_batch_size)
 
     def size(self, step: int) -> int:
-        """Samples of global step `step` over all replicas."""
+        """Return the number of samples in global step `step`, summed over all replicas."""
         first = step % self.steps_per_epoch * self.global_batch_size
         return min(self.global_batch_size, self.samples_per_epoch - first)
 
     def padded(self, step: int) -> int:
-        """Samples per replica, padding included."""
+        """Return the number of samples per replica, including padding."""
         return -(-self.size(step) // self.worker.num_replicas)
 
     def positions(self, step: int, replica: int) -> range:
-        """Positions within the epoch of one replica's samples; may be empty in a short last step."""
+        """Return the positions of a replica's samples within the epoch.
+
+        The range may be empty in a short last step.
+        """
         first = step % self.steps_per_epoch * self.global_batch_size
         size, share = self.size(step), self.padded(step)
         return range(first + min(replica * share, size), first + min((replica + 1) * share, size))
 
 
 class SyntheticNCFData:
-    """Synthetic batches of ML-20M's sizes, for throughput alone: a few are made once and handed out in turn."""
+    """Synthetic batches of ML-20M's sizes for throughput runs.
+
+    A few batches are generated once and returned in rotation.
+    """
 
     BATCHES = 4
 
@@ -51,17 +57,17 @@ class SyntheticNCFData:
         size = self.sharding.padded(0)
         self.batches = []
         for number in range(self.BATCHES):
-            key, at = stream(seed, "ncf synthetic", number), np.arange(size)
+            key, index = stream(seed, "ncf synthetic", number), np.arange(size)
             arrays = {
-                "user": integers(bits(key, 0, at), dataset_info.sizes["users"]).astype(np.int32),
-                "item": integers(bits(key, 1, at), dataset_info.sizes["items"]).astype(np.int32),
+                "user": integers(bits(key, 0, index), dataset_info.sizes["users"]).astype(np.int32),
+                "item": integers(bits(key, 1, index), dataset_info.sizes["items"]).astype(np.int32),
                 "label": (np.arange(size) % SAMPLES_PER_POSITIVE == 0).astype(np.float32),
                 "weight": np.ones(size, np.float32),
             }
             self.batches.append(arrays)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Batches of the real sizes; which synthetic samples they hold means nothing."""
+        """Yield batches of the real sizes. The values of the samples have no meaning."""
         for step in range(first_step, stop_step):
             total, padded = self.sharding.size(step), self.sharding.padded(step)
             batches = []
@@ -74,8 +80,8 @@ class SyntheticNCFData:
             yield batches
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Nothing: synthetic data has no quality."""
+        """Return an empty iterator: synthetic data is not evaluated."""
         return iter(())
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because the batches hold no threads or files."""

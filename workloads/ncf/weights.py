@@ -1,4 +1,7 @@
-"""NeuMF's parameters: names, shapes and initial values, the same bytes in every framework."""
+"""Names, shapes, and initial values of NeuMF's parameters.
+
+The initial values are identical to the byte in every framework.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from workloads.common.networks.initial import draw
 
 
 def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:
-    """(inputs, outputs) of the MLP's linear layers: three for [256, 256, 128, 64]."""
+    """Return (inputs, outputs) of each linear layer of the MLP: three for [256, 256, 128, 64]."""
     sizes = [int(size) for size in model["mlp_layer_sizes"]]
     return list(itertools.pairwise(sizes))
 
 
 def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple[int, ...]]:
-    """Canonical name to shape, in the order of the flat parameter vector; linear weights are (outputs, inputs)."""
+    """Return a map from canonical name to shape, in the order of the flat parameter vector.
+
+    Weights of linear layers are (outputs, inputs).
+    """
     factors, sizes = int(model["mf_dim"]), layer_sizes(model)
     embedding = sizes[0][0] // 2
     layout: dict[str, tuple[int, ...]] = {
@@ -35,15 +41,16 @@ def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple
 
 
 def parameter_count(users: int, items: int, model: Mapping[str, Json]) -> int:
-    """Number of trained values; 31,832,577 with ML-20M's counts and the reference model."""
+    """Return the number of trained values: 31,832,577 for ML-20M and the reference model."""
     return sum(math.prod(shape) for shape in shapes(users, items, model).values())
 
 
 def initial_weights(users: int, items: int, model: Mapping[str, Json], seed: int) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter.
+    """Yield (name, float32 array) for every parameter.
 
-    Reference neumf.py: embeddings normal(0, 0.01), MLP weights Glorot uniform, output weight LeCun uniform with limit
-    √(3 / inputs), biases uniform(±1 / √inputs) (PyTorch's default).
+    The distributions are those of the reference (neumf.py): embeddings normal(0, 0.01), MLP weights
+    Glorot uniform, output weight LeCun uniform with limit √(3 / inputs), and biases
+    uniform(±1 / √inputs), PyTorch's default.
     """
     all_shapes = shapes(users, items, model)
     for name, shape in all_shapes.items():

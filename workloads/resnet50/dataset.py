@@ -1,8 +1,11 @@
-"""ImageNet's folders to the index that ResNet-50 runs read. The images themselves are neither copied nor changed.
+"""Preparation of ImageNet's folders: an index of the images.
 
-Prepared form: the index of `workloads.common.images.index` for `train` and `val`, and `classes.txt`, the WordNet ids in the
-order of their numbers. The fingerprint is over these files, so over names, bytes, sizes in pixels and labels of all
-images, not over their content.
+The images are neither copied nor changed.
+
+The prepared data set consists of the index (`workloads.common.images.index`) of `train` and `val`,
+and of `classes.txt`, the WordNet ids in the order of the class numbers. The fingerprint covers
+these files: names, numbers of bytes, sizes in pixels, and labels of all images, but not their
+content.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from workloads.common.manifest import Manifest
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
 Content = tuple[list[str], dict[str, Listing]]
-"""Classes, and the images of each split."""
+"""Names of the classes, and the images of each split."""
 
 
 class ImageFolders(ImageDataset[Content]):
@@ -26,10 +29,14 @@ class ImageFolders(ImageDataset[Content]):
 
     things = "files or folders"
     archives: ClassVar[Mapping[str, int]] = {}
-    """Bytes of each split's published archive."""
+    """Number of bytes of each split's published archive."""
 
     def look(self, source: Path) -> Content:
-        """Classes and images of both splits, `subset` applied. Raises ValueError."""
+        """Return classes and images of both splits, reduced to `subset` images.
+
+        Raises:
+            ValueError: A split has no images.
+        """
         classes = classes_of(source)
         train = list_folders(source, "train", classes)
         listings = {"train": train, "val": list_validation(source, classes)}
@@ -57,7 +64,15 @@ class ImageFolders(ImageDataset[Content]):
         )
 
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
-        """Check the images and write the index below `folder`; the complete manifest and lines about what was left out."""
+        """Check the images and write the index below `folder`.
+
+        Returns:
+            The complete manifest, and a line for each skipped image.
+
+        Raises:
+            ValueError: An image is invalid and `skip_bad` is not set, or a split has no valid
+                image.
+        """
         from workloads.common.images.check import check_files
 
         classes, listings = content
@@ -80,7 +95,7 @@ class ImageFolders(ImageDataset[Content]):
             raise ValueError(self.refusal(bad))
         for split in listings:
             if not counts[split]:
-                raise ValueError(f"{source / split}: none of the images can be used; the first is {bad[0]}")
+                raise ValueError(f"{source / split}: no image is valid. First error: {bad[0]}")
         (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
         counts |= {**special, "left_out": len(bad)}
         same = self.archives and all(fill(size, listings[split].sizes) for split, size in self.archives.items())
@@ -89,7 +104,7 @@ class ImageFolders(ImageDataset[Content]):
         return complete, [f"left out: {line}" for line in self.named(bad)]
 
     def _missing(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
-        """A note if some classes of a whole data set have no validation image."""
+        """Return a note if classes of a complete data set have no validation image."""
         missing = counts["classes"] - len(set(listings["val"].labels))
         if not missing or self.subset is not None:
             return []
@@ -100,7 +115,7 @@ class ImageFolders(ImageDataset[Content]):
         looked = "decoded" if self.full else "headers and ends checked"
         lines = [
             f"{self.name}: {counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} "
-            f"classes, {looked}, indexed in {destination}; the images stay in {manifest.source['name']}"
+            f"classes, {looked}, indexed in {destination}, and the images stay in {manifest.source['name']}"
         ]
         odd = [
             f"{counts[kind]:,} {kind.upper() if kind != 'grey' else kind}"
@@ -113,26 +128,29 @@ class ImageFolders(ImageDataset[Content]):
 
 
 class ImageNet(ImageFolders):
-    """ILSVRC2012: what ResNet-50's targets are about. Its publisher names no digests of single images."""
+    """ILSVRC2012, the data set of ResNet-50's targets.
+
+    No digests of single images are published.
+    """
 
     name = "imagenet"
     archives: ClassVar = {"train": 147_897_477_120, "val": 6_744_924_160}
-    """ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar."""
+    """Bytes of ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."""
     content = "bytes of all images against ILSVRC2012_img_train.tar and _val.tar"
 
 
 def _spread(listing: Listing, count: int) -> Listing:
-    """`count` of the images, evenly over the list and so over the classes."""
+    """Return `count` images, spread evenly over the list and therefore over the classes."""
     total = len(listing.names)
     return listing.take([number * total // count for number in range(min(count, total))])
 
 
 def _first(listing: Listing) -> str:
-    """The first problem in words."""
+    """Return the description of the first problem, or an empty string."""
     return ": ".join(listing.problems[0]) if listing.problems else ""
 
 
 class UserImages(ImageFolders):
-    """Folders of the user's own: train/CLASS/ and val/CLASS/."""
+    """User-defined data set: folders train/CLASS/ and val/CLASS/."""
 
     name = kind = "images"

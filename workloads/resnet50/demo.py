@@ -1,7 +1,8 @@
-"""The generated data set of the ResNet-50 demo: ten kinds of objects as JPEGs in ImageNet's folders.
+"""Generated data set of the ResNet-50 demo: objects of ten classes as JPEGs in ImageNet's folders.
 
-The kind is the outline; textures and hues only lean towards a kind. Place, size, rotation, background, clutter and
-light vary, so that a linear classifier on raw pixels stays near 0.2 while a small network reaches 0.8.
+The outline of an object determines its class. Texture and hue are only correlated with the class.
+Position, size, rotation, background, clutter, and light vary. A linear classifier on raw pixels
+therefore reaches an accuracy of only about 0.2, and a small network reaches 0.8.
 """
 
 from __future__ import annotations
@@ -19,39 +20,39 @@ from workloads.common.randomness import fold, stream
 from workloads.resnet50.dataset import ImageFolders
 
 SEED = 1
-"""Of the data set; runs have seeds of their own."""
+"""Seed of the data set. It does not depend on the seed of a run."""
 SIZES = {"train": 4000, "val": 1000}
-"""Images; classes take turns, so they are equally frequent."""
+"""Number of images in each split. The classes alternate, so they are equally frequent."""
 SHORT_SIDE, LONGEST_SIDE = (88, 104), 128
-"""Pixels; images lie or stand by chance."""
+"""Range of the short side and limit of the long side in pixels. The orientation is random."""
 RADIUS = (0.24, 0.38)
-"""Of the object, in short sides."""
+"""Radius of the object as a fraction of the short side."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.92, 0.5
-"""How often an object wears its kind's texture and hue: the knobs of difficulty."""
+"""Probability that an object has the texture and hue of its class. They set the difficulty."""
 CLUTTER, OCCLUDERS = (1, 4), (0, 2)
 IMAGES = "images"
-"""Folder of the images below that of the prepared data."""
+"""Folder of the images below the folder of the prepared data."""
 
 
 def wnid(kind: int) -> str:
-    """Folder of a class, in the form of ImageNet's but outside WordNet's numbers."""
+    """Return the folder name of a class, which looks like ImageNet's but is not in WordNet."""
     return f"n9{kind + 1:07d}"
 
 
 def relative_path(split: str, index: int) -> Path:
-    """Where image `index` of a split lies, below the root of the images."""
+    """Return the path of image `index` of a split, relative to the root of the images."""
     folder = wnid(kind_of(index))
     name = f"{folder}_{index}.JPEG" if split == "train" else f"DEMO_val_{index + 1:08d}.JPEG"
     return Path(split, folder, name)
 
 
 def kind_of(index: int) -> int:
-    """Class 0 … 9 of an image."""
+    """Return the class 0 … 9 of an image."""
     return index % len(CLASSES)
 
 
 def draw(split: str, index: int) -> UInt8s:
-    """Image `index` of a split, (height, width, 3) uint8, blue, green, red."""
+    """Return image `index` of a split: (height, width, 3) uint8 in the order blue, green, red."""
     key = fold(stream(SEED, f"imagenet-demo {split}"), index)
     draws, kind = Draws(key), kind_of(index)
     height, width = scenes.sides(draws, SHORT_SIDE, LONGEST_SIDE)
@@ -70,22 +71,26 @@ def draw(split: str, index: int) -> UInt8s:
 
 
 def write_images(root: Path) -> None:
-    """All JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG; 19 MB."""
+    """Write all JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG, 19 MB in total."""
     for split in SIZES:
         for kind in range(len(CLASSES)):
             (root / split / wnid(kind)).mkdir(parents=True)
     every = [(split, index) for split, count in SIZES.items() for index in range(count)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(lambda one: scenes.write_jpeg(root / relative_path(*one), draw(*one)), every))
+        list(pool.map(lambda image: scenes.write_jpeg(root / relative_path(*image), draw(*image)), every))
 
 
 class ImageNetDemo(Generated, ImageFolders):
-    """The generated data set: folders like the real ones, through the same preparation, beside their index."""
+    """The generated data set.
+
+    Folders and preparation are the same as for the real data sets. The images are in the folder of
+    their index.
+    """
 
     name = "imagenet-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `images/` and their index; a few seconds."""
+        """Write `images/` and their index, which takes a few seconds."""
         images = folder / IMAGES
         write_images(images)
         content = self.look(images)

@@ -1,7 +1,8 @@
-"""Images in ImageNet's folders: train/<wnid>/*.JPEG, and val/ either the same or flat with a file of labels.
+"""Images in ImageNet's folders.
 
-Classes are numbered in the order of their names (WordNet ids). Subfolders of a class folder are not searched, and hidden files
-and folders are skipped (`workloads.common.data.hidden`).
+The images of train/ are train/<wnid>/*.JPEG. val/ has the same class folders, or the images and a
+label file. Classes are numbered in the order of their names (WordNet ids). Subfolders of a class
+folder are not searched. Hidden files and folders are skipped (`workloads.common.data.hidden`).
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from workloads.files import read_text
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
 LABEL_FILES = ("val_labels.txt", "imagenet_2012_validation_synset_labels.txt", "LOC_val_solution.csv", "val.txt")
-"""Looked for beside val/ and in it."""
+"""Names of the label file, which is searched next to val/ and inside it."""
 
 
 @dataclass
 class Listing:
-    """The images of one split, sorted by class and name; paths are relative to the source folder."""
+    """The images of a split, sorted by class and name. Paths are relative to the source folder."""
 
     names: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    """Bytes."""
+    """Number of bytes of each image."""
     labels: list[int] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
-    """(path, what is wrong): what --skip-bad leaves out."""
+    """(path, description) of each file or folder that --skip-bad skips."""
 
     def take(self, keep: list[int]) -> Listing:
-        """Only some of the images."""
+        """Return a listing of only the images with the indices `keep`."""
         names, sizes, labels = (
             [self.names[i] for i in keep],
             [self.sizes[i] for i in keep],
@@ -41,25 +42,32 @@ class Listing:
 
 
 def classes_of(source: Path) -> list[str]:
-    """Names of the folders in train/, sorted: class 0, 1, … Raises ValueError if there is none."""
+    """Return the sorted names of the folders in train/, which are classes 0, 1, …
+
+    Raises:
+        ValueError: train/ is missing or has no class folders.
+    """
     if not source.is_dir():
         raise ValueError(f"{source}: no such folder")
     train = source / "train"
     if not train.is_dir():
-        raise ValueError(f"{source} has no folder train; expected train/<wnid>/*.JPEG and val/")
+        raise ValueError(f"{source} has no folder train, expected train/<wnid>/*.JPEG and val/")
     names = _folders(train)
     if not names:
-        raise ValueError(f"{train} has no class folders; expected {train}/<wnid>/*.JPEG")
+        raise ValueError(f"{train} has no class folders, expected {train}/<wnid>/*.JPEG")
     return names
 
 
 def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
-    """The images of a split that has one folder per class; a folder that is no class of train/ is a problem."""
+    """Return the images of a split that has a folder per class.
+
+    A folder that is not a class of train/ is added to the problems.
+    """
     listing = Listing()
     numbers = {name: number for number, name in enumerate(classes)}
     for name in _folders(source / split):
         if name not in numbers:
-            listing.problems.append((f"{split}/{name}", f"is not one of the {len(classes):,} classes of train"))
+            listing.problems.append((f"{split}/{name}", f"is not among the {len(classes):,} classes of train"))
             continue
         before = len(listing.names)
         try:
@@ -73,10 +81,14 @@ def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
 
 
 def list_validation(source: Path, classes: list[str]) -> Listing:
-    """The images of val/: with a folder per class, or flat with a file of labels. Raises ValueError."""
+    """Return the images of val/, which has a folder per class, or only images and a label file.
+
+    Raises:
+        ValueError: val/ or the label file is missing, or the label file is invalid.
+    """
     folder = source / "val"
     if not folder.is_dir():
-        raise ValueError(f"{source} has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
+        raise ValueError(f"{source} has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
     if _folders(folder):
         return list_folders(source, "val", classes)
     listing = Listing()
@@ -85,7 +97,7 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise ValueError(
-            f"{folder} has no class folders and there is no file of labels; put {LABEL_FILES[0]} beside it, "
+            f"{folder} has no class folders, and no label file was found. Create {source / LABEL_FILES[0]} "
             f"with lines NAME WNID (ILSVRC2012_val_00000001.JPEG n01751748)"
         )
     wnids = read_labels(path, [Path(name).name for name in listing.names])
@@ -98,40 +110,43 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
             keep.append(i)
         else:
             listing.problems.append(
-                (name, f"its class {wnid} ({path.name}) is not one of the {len(classes):,} of train")
+                (name, f"its class {wnid} ({path.name}) is not among the {len(classes):,} classes of train")
             )
     return listing.take(keep)
 
 
 def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
-    """File name to WordNet id for each of `names` (sorted). Raises ValueError naming file and line.
+    """Return a map from file name to WordNet id for each of `names` (sorted).
 
-    Lines are `NAME WNID …`, separated by blanks or commas, the name with or without suffix; or `WNID` alone, one for each
-    image in the order of their names.
+    Lines are `NAME WNID …`, separated by blanks or commas, with or without the suffix of the name.
+    Or each line is a `WNID`, in the order of the names of the images.
+
+    Raises:
+        ValueError: The file is invalid. The message contains the file, and the line if it is known.
     """
     rows = [line.replace(",", " ").split() for line in read_text(path, "replace").split("\n")]
     rows = [row for row in rows if row and row[0] != "ImageId"]
     if rows and all(len(row) == 1 for row in rows):
         if len(rows) != len(names):
-            raise ValueError(f"{path}: {len(rows):,} labels for {len(names):,} images")
+            raise ValueError(f"{path}: expected {len(names):,} labels for {len(names):,} images, got {len(rows):,}")
         if all(row[0].isdigit() for row in rows):
             raise ValueError(
-                f"{path}: numbers follow an order of classes that is not in this file; give a WordNet id (n01440764) per line"
+                f"{path}: expected a WordNet id (n01440764) per line, got numbers, whose order of classes is not in the file"
             )
         return {name: row[0] for name, row in zip(names, rows, strict=True)}
-    given = {}
+    wnids = {}
     for number, row in enumerate(rows, 1):
         if len(row) < 2:
-            raise ValueError(f"{path}: line {number}: expected NAME WNID, found {row[0][:80]!r}")
-        given[Path(row[0]).stem] = row[1]
-    missing = [name for name in names if Path(name).stem not in given]
+            raise ValueError(f"{path}: line {number}: expected NAME WNID, got {row[0][:80]!r}")
+        wnids[Path(row[0]).stem] = row[1]
+    missing = [name for name in names if Path(name).stem not in wnids]
     if missing:
         raise ValueError(f"{path}: no label for {missing[0]} ({len(missing):,} of {len(names):,} images)")
-    return {name: given[Path(name).stem] for name in names}
+    return {name: wnids[Path(name).stem] for name in names}
 
 
 def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:
-    """Append the images directly in `folder`; skip hidden files, folders and known files of labels."""
+    """Append the images directly in `folder`. Skip hidden files, folders, and label files."""
     with os.scandir(source / folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     for entry in ordered:
@@ -152,7 +167,11 @@ def _list_images(source: Path, folder: str, label: int, listing: Listing) -> Non
 
 
 def _folders(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder that are not hidden, sorted. Raises ValueError if it cannot be read."""
+    """Return the sorted names of the folders in `folder` that are not hidden.
+
+    Raises:
+        ValueError: `folder` cannot be read.
+    """
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if not is_hidden(entry.name) and _is_folder(entry))
@@ -161,7 +180,7 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """False also for a link that leads nowhere or in a circle."""
+    """Return whether an entry is a folder. A broken or circular link is not a folder."""
     try:
         return entry.is_dir()
     except OSError:

@@ -1,7 +1,8 @@
-"""Boxes: overlap, offsets from priors and back, and which prior learns which object; whole batches at a time.
+"""Boxes of whole batches: overlap, encoding of offsets, and matching of priors with objects.
 
-Boxes of objects are rows (…, 4) of left, top, right, bottom in shares of the image. A batch's objects lie end to end;
-`ends[i]` is where those of image i end. Whatever belongs to priors is in planes (…, 4, P).
+Boxes of objects are rows (…, 4) of left, top, right, bottom as fractions of the image. The objects
+of a batch are concatenated, and `ends[i]` is the end of the objects of image i. Arrays over priors
+are planes (…, 4, P).
 """
 
 from __future__ import annotations
@@ -15,18 +16,24 @@ from workloads.ssd.priors import VARIANCES, Priors
 Floats = npt.NDArray[np.floating]
 
 MATCH_IOU = 0.5
-"""A prior learns an object that overlaps it by more (reference utils.py)."""
+"""A prior is matched with an object if their IoU is higher (reference utils.py)."""
 IMAGES_AT_ONCE = 4
-"""While matching: a few arrays of (4, 8,732) floats stay in a core's second-level cache."""
+"""Number of images matched at a time.
+
+A few arrays of (4, 8,732) floats stay in the L2 cache.
+"""
 
 
 def iou(first: Floats, second: Floats) -> Floats:
-    """Intersection over union (n, m) of boxes (n, 4) and (m, 4); 0 where both are empty."""
+    """Return the intersection over union (n, m) of boxes (n, 4) and (m, 4).
+
+    It is 0 if both are empty.
+    """
     return iou_planes(first, np.ascontiguousarray(second.T))
 
 
 def iou_planes(boxes: Floats, planes: Floats) -> Floats:
-    """Intersection over union (n, m) of boxes (n, 4) and of m boxes in planes (4, m)."""
+    """Return the intersection over union (n, m) of boxes (n, 4) and of m boxes in planes (4, m)."""
     left, top, right, bottom = (boxes[:, i : i + 1] for i in range(4))
     shared = np.minimum(right, planes[2])
     shared -= np.maximum(left, planes[0])
@@ -41,30 +48,36 @@ def iou_planes(boxes: Floats, planes: Floats) -> Floats:
 
 
 def encode(boxes: Float32s, priors: Float32s) -> Float32s:
-    """Offsets (4, n) of boxes in planes (4, n) from priors (4, n) given by centre and size."""
+    """Return the offsets (4, n) of boxes in planes (4, n) from priors (4, n) with center and size."""
     size = boxes[2:] - boxes[:2]
     middle = (boxes[:2] + boxes[2:]) / 2
-    at = (middle - priors[:2]) / priors[2:] / np.float32(VARIANCES[0])
-    return np.concatenate([at, np.log(size / priors[2:]) / np.float32(VARIANCES[1])])
+    moves = (middle - priors[:2]) / priors[2:] / np.float32(VARIANCES[0])
+    return np.concatenate([moves, np.log(size / priors[2:]) / np.float32(VARIANCES[1])])
 
 
 def decode(offsets: Float32s, priors: Float32s) -> Float32s:
-    """Inverse of `encode`: corners (4, n), not limited to the image."""
+    """Return the corners (4, n) for offsets (4, n), the inverse of `encode`.
+
+    The corners are not clipped to the image.
+    """
     middle = offsets[:2] * np.float32(VARIANCES[0]) * priors[2:] + priors[:2]
     half = np.exp(offsets[2:] * np.float32(VARIANCES[1])) * priors[2:] / 2
     return np.concatenate([middle - half, middle + half])
 
 
 def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
-    """(B, P) the object, as a row of `boxes`, that each prior learns in each image; -1: background.
+    """Return the object (B, P) matched with each prior in each image, or -1 for background.
 
-    Every object claims the prior that it overlaps most, whatever the overlap; of two that claim one prior the later gets it.
-    Every other prior takes the object that overlaps it most, if by more than `MATCH_IOU`. Of equals, the first.
+    An object is a row of `boxes`. Each object is matched with the prior that it overlaps most, even
+    if the overlap is small. If two objects have the same best prior, the later object gets it. Each
+    remaining prior is matched with the object that overlaps it most, if the IoU is above
+    `MATCH_IOU`. If overlaps are equal, the first prior or object is used.
     """
     starts = np.concatenate([[0], ends[:-1]])
     counts = ends - starts
     matches = np.full((len(ends), len(priors)), -1, np.int32)
-    # Images with equally many objects next to each other: the g-th objects of some images are worked on together.
+    # Sort the images by their number of objects, because the g-th objects of several images are
+    # processed together.
     order = np.argsort(-counts, kind="stable")
     for first in range(0, len(order), IMAGES_AT_ONCE):
         images = order[first : first + IMAGES_AT_ONCE]
@@ -73,7 +86,10 @@ def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
 
 
 def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float32s) -> Int32s:
-    """`match` for images (b,) whose counts fall."""
+    """Match the priors of images (b,), like `match`.
+
+    The images are in descending order of `counts`.
+    """
     best = np.full((len(starts), corners.shape[1]), MATCH_IOU, boxes.dtype)
     matches = np.full(best.shape, -1, np.int32)
     claims = []
@@ -91,9 +107,9 @@ def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float3
 
 
 def targets(boxes: Float32s, labels: Int32s, ends: Int64s, priors: Priors) -> tuple[Float32s, Int32s]:
-    """What the priors are to learn: offsets (B, 4, P), 0 for background, and labels (B, P), 0 for background.
+    """Return the targets of the priors: offsets (B, 4, P) and labels (B, P), both 0 for background.
 
-    `labels` (M,) of the objects count from 1.
+    `labels` (M,) are the classes of the objects, from 1.
     """
     matches = match(boxes, ends, priors)
     offsets = np.zeros((len(ends), 4, len(priors)), np.float32)

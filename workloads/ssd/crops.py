@@ -1,10 +1,19 @@
-"""SSD's random crop and flip, as integer hashes of (seed, epoch, image, round, attempt): equal in every framework.
+"""Random crop and flip of SSD, drawn by integer hashes, so that they are equal in every framework.
 
-A round draws one of seven modes: no crop; a crop that overlaps every object by more than 0.1, 0.3, 0.5, 0.7 or 0.9; any
-crop. No crop is taken at once. Otherwise some attempts (1 by default) are made: width and height are each uniform in 0.3 … 1
-of the image, shapes beyond 1:2 fail, the place is uniform; a window is accepted if its IoU with *every* object is above the
-mode's minimum and the centre of at least one object lies inside. If all attempts fail, the next round draws another mode.
-Objects whose centre is inside are kept, cut to the window and given in shares of it (reference utils.py, SSDCropping).
+The hash depends on (seed, epoch, image, round, attempt). The rules follow the reference (utils.py,
+SSDCropping):
+
+- A round draws one of seven modes: no crop, a crop that overlaps every object by more than 0.1,
+  0.3, 0.5, 0.7, or 0.9, or any crop.
+- The mode without a crop is accepted immediately. In every other mode, the round makes a number of
+  attempts (1 by default).
+- An attempt draws a window. Width and height are each uniform in 0.3 … 1 of the image, and so is
+  the position within the image. Windows with an aspect ratio beyond 1:2 are rejected.
+- A window is accepted if its IoU with *every* object is above the minimum of the mode, and if it
+  contains the center of at least one object.
+- If all attempts fail, the next round draws another mode.
+- Objects whose center is inside the window are kept. They are cut to the window and expressed as
+  fractions of the window.
 """
 
 from __future__ import annotations
@@ -20,11 +29,14 @@ from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 MINIMUM_IOU = (None, 0.1, 0.3, 0.5, 0.7, 0.9, -1.0)
-"""Of each mode; None: no crop; -1: any overlap is above it."""
+"""Minimum IoU of each mode. None means no crop; -1 means any crop, because every IoU is higher."""
 MAX_ROUNDS = 1000
-"""Then the image is not cropped: nothing but odd data under a rule without modes gets there."""
+"""Number of rounds after which the image is not cropped.
+
+Only unusual data under a rule without modes needs so many.
+"""
 LARGEST_SHAPE = 2.0
-"""Width over height, in shares of the image, or the reverse."""
+"""Largest ratio of width to height or of height to width, as fractions of the image."""
 _LIMITS = np.array([-1.0 if minimum is None else minimum for minimum in MINIMUM_IOU])
 
 WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
@@ -33,27 +45,35 @@ WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
 
 @dataclass(frozen=True)
 class CropRule:
-    """What may differ from the reference's crop."""
+    """Parameters of the crop. The defaults are the reference's."""
 
     side_minimum: float = 0.3
-    """Smallest width and height, in shares of the image."""
+    """Smallest width and height, as a fraction of the image."""
     chance: float = 1.0
-    """Share of the images that are cropped at all."""
+    """Fraction of the images that are cropped."""
     overlap: bool = True
-    """False: any crop will do that has the centre of an object inside; modes are not drawn."""
+    """Whether to draw modes.
+
+    If False, any crop that contains the center of an object is accepted.
+    """
     attempts: int = 1
-    """In a round (`max_samples`)."""
+    """Attempts per round (`max_samples`)."""
 
     @classmethod
     def of(cls, model: Mapping[str, Json], attempts: int) -> CropRule:
-        """The rule of a model (settings.py)."""
+        """Return the rule of a model (settings.py)."""
         return cls(
             float(model["crop_side_minimum"]), float(model["crop_chance"]), bool(model["crop_overlap"]), int(attempts)
         )
 
 
 def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s, rule: CropRule) -> Float64s:
-    """Windows (b, 4) left, top, right, bottom in shares of images (b,), whose objects `boxes` end at `ends`."""
+    """Return the crop windows (b, 4) of images (b,).
+
+    A window is left, top, right, bottom as fractions of the image.
+    `boxes` are the concatenated objects of the images. `ends` (b,) are the ends of each image's
+    objects.
+    """
     accepted = np.tile(WHOLE, (len(images), 1))
     key = stream(seed, "detection crop", epoch)
     waiting = np.flatnonzero(uniform(bits(key, 0, images)) < rule.chance)
@@ -76,16 +96,17 @@ def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s
 
 
 def flips(seed: int, epoch: int, images: Int64s) -> Bools:
-    """Whether each image (b,) is mirrored left and right: one half of them."""
+    """Return an array (b,) that is True if an image is flipped horizontally, with probability 0.5."""
     return integers(bits(stream(seed, "detection flip", epoch), images), 2).astype(bool)
 
 
 def inside(
     windows: Float64s, mirrored: Bools, boxes: Float32s, labels: Int32s, ends: Int64s
 ) -> tuple[Float32s, Int32s, Int64s]:
-    """What is left of the objects: boxes in shares of their window, mirrored where the image is, labels, ends.
+    """Return boxes, labels, and ends of the objects whose center is inside the crop window.
 
-    In an image that is not cropped all are left as they are, also what reaches beyond the image.
+    The boxes are fractions of the window, and are flipped if the image is flipped. If an image is
+    not cropped, all of its objects are kept and are not cut, even if they reach beyond the image.
     """
     image = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     whole = (windows == WHOLE).all(axis=1)
@@ -104,7 +125,10 @@ def inside(
 
 
 def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> Int64s:
-    """Windows (b, 4) as left, top, width, height in whole pixels of images of the given sizes; edges are rounded down."""
+    """Return windows (b, 4) as left, top, width, height in pixels of the images.
+
+    Edges are rounded down.
+    """
     width, height = np.asarray(widths, np.int64), np.asarray(heights, np.int64)
     size = np.stack([width, height, width, height], axis=1)
     edges = np.floor(windows * size).astype(np.int64)
@@ -113,7 +137,10 @@ def pixels(windows: Float64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> 
 
 
 def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
-    """One window for each image; those of a forbidden shape are empty and lie outside the image."""
+    """Return a random window for each image.
+
+    A window of a rejected shape is empty and outside the image.
+    """
     width, height, left, top = (uniform(bits(key, draw, images)) for draw in range(4))
     width = side_minimum + (1.0 - side_minimum) * width
     height = side_minimum + (1.0 - side_minimum) * height
@@ -125,7 +152,7 @@ def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
 
 
 def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, Int64s]:
-    """Boxes of some images (k,), end to end, and for each box the place of its image among them."""
+    """Return the concatenated boxes of images `rows` (k,), and the index into `rows` for each box."""
     counts = np.diff(ends, prepend=0)[rows]
     stops = np.cumsum(counts)
     image = np.repeat(np.arange(len(rows)), counts)
@@ -133,7 +160,11 @@ def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, 
 
 
 def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> Bools:
-    """Which windows (k, 4) overlap every object of their image by more than `minimum` (k,), and hold a centre."""
+    """Return an array (k,) that is True if a window (k, 4) is accepted.
+
+    A window is accepted if its IoU with every object of its image is above `minimum` (k,) and it
+    contains the center of an object.
+    """
     window_of_box = window[image]
     size = np.minimum(boxes[:, 2:], window_of_box[:, 2:]) - np.maximum(boxes[:, :2], window_of_box[:, :2])
     shared = np.maximum(size, 0.0).prod(axis=1)
@@ -148,6 +179,6 @@ def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64
 
 
 def _centred(boxes: npt.NDArray[np.floating], windows: Float64s) -> Bools:
-    """Which boxes (m, 4) have their centre inside their window (m, 4)."""
+    """Return an array (m,) that is True if the center of a box (m, 4) is inside its window (m, 4)."""
     middle = (boxes[:, :2].astype(np.float64) + boxes[:, 2:]) / 2
     return np.asarray(((middle > windows[:, :2]) & (middle < windows[:, 2:])).all(axis=1))

@@ -1,6 +1,7 @@
-"""Training and evaluation batches of SSD: images decoded, cropped, jittered and matched to priors by threads.
+"""Training and evaluation batches of SSD.
 
-Order, shares and filling up are those of `workloads.common.images.sharded`.
+Threads decode, crop, and jitter the images, and match the objects to priors. Order, sharding, and
+padding of batches are described in `workloads.common.images.sharded`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from workloads.ssd import boxes, colours, crops, priors
 from workloads.ssd.settings import SSDOptions
 
 MATCHED_AT_ONCE = 4
-"""Images whose priors are matched together."""
+"""Number of images whose objects are matched to priors together."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn for images (b,) of an epoch, and what is left of their objects."""
+    """Random choices for images (b,) of an epoch, and the objects that remain after the crop."""
 
     images: Int64s
     pixels: Int64s
-    """(b, 4) left, top, width, height of the crops."""
+    """(b, 4) left, top, width, height of the crops in pixels."""
     mirrored: Bools
     factors: Float64s
     orders: Int64s
@@ -40,22 +41,30 @@ class Drawn:
 
 @dataclass
 class Filling:
-    """A training batch that threads are filling."""
+    """A training batch while threads fill its arrays."""
 
     arrays: dict[str, Array]
     drawn: Drawn
     epoch: int
     replaced: set[int] = field(default_factory=set)
-    """Places whose damaged image was replaced: their targets are not to be written again."""
+    """Slots with a replacement for a damaged image, whose targets must not be overwritten."""
     lock: Lock = field(default_factory=Lock)
 
 
 class DetectionData(ImageData):
     """`workloads.api.DataPipeline` over a prepared detection data set.
 
-    Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `offset` float32 (B, 4, P) and `label` int32 (B, P) as
-    `boxes.targets` makes them. Of an evaluation batch: `image`, `number` int64 (B,) of each image in the validation set, its
-    `width` and `height` int32 (B,) in pixels, and `valid` bool (B,), False where an image only fills the batch up.
+    Arrays of a training batch:
+
+    - `image` uint8 (B, H, W, 3), RGB;
+    - `offset` float32 (B, 4, P) and `label` int32 (B, P), the results of `boxes.targets`.
+
+    Arrays of an evaluation batch:
+
+    - `image` as in training;
+    - `number` int64 (B,), index of each image in the validation set;
+    - `width` and `height` int32 (B,), size of each original image in pixels;
+    - `valid` bool (B,), False if an image is padding.
     """
 
     OPTIONS = SSDOptions
@@ -80,31 +89,34 @@ class DetectionData(ImageData):
         return arrays, tasks + self.pool.start(lambda reader, group: self._match(filling, group), groups)
 
     def draw(self, images: Int64s, epoch: int) -> Drawn:
-        """All random choices about some images in an epoch."""
+        """Return all random choices for images (b,) in an epoch."""
         widths, heights = self.images.width[images], self.images.height[images]
         box, label, ends = self.objects.take(images, widths, heights)
         windows = crops.windows(self.seed, epoch, images, box, ends, self.rule)
         mirrored = crops.flips(self.seed, epoch, images)
         factors, orders = colours.draw(self.seed, epoch, images, self.strengths)
-        left = crops.inside(windows, mirrored, box, label, ends)
-        return Drawn(images, crops.pixels(windows, widths, heights), mirrored, factors, orders, *left)
+        remaining = crops.inside(windows, mirrored, box, label, ends)
+        return Drawn(images, crops.pixels(windows, widths, heights), mirrored, factors, orders, *remaining)
 
     def _match(self, filling: Filling, group: int) -> None:
-        """Write the targets of one group of images."""
+        """Write the targets of a group of images."""
         drawn = filling.drawn
         first = group * MATCHED_AT_ONCE
         stop = min(first + MATCHED_AT_ONCE, len(drawn.images))
         before = int(drawn.ends[first - 1]) if first else 0
-        some = slice(before, int(drawn.ends[stop - 1]))
+        rows = slice(before, int(drawn.ends[stop - 1]))
         ends = drawn.ends[first:stop] - before
-        offset, label = boxes.targets(drawn.box[some], drawn.label[some], ends, self.priors)
+        offset, label = boxes.targets(drawn.box[rows], drawn.label[rows], ends, self.priors)
         with filling.lock:
             for slot in set(range(first, stop)) - filling.replaced:
                 filling.arrays["offset"][slot] = offset[slot - first]
                 filling.arrays["label"][slot] = label[slot - first]
 
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
-        """Write image `slot` of a batch; if another took the place of a damaged one, its targets too."""
+        """Write image `slot` of a batch.
+
+        If the image is damaged, write its replacement and the new targets.
+        """
         image_drawn, out = int(filling.drawn.images[slot]), filling.arrays["image"][slot]
 
         def make(image: int) -> None:
@@ -113,26 +125,26 @@ class DetectionData(ImageData):
             else:
                 self._make_image(out, self.draw(np.array([image]), filling.epoch), 0, reader)
 
-        made = self.make_or_replace(image_drawn, make)
-        if made != image_drawn:
-            drawn = self.draw(np.array([made]), filling.epoch)
+        used_image = self.make_or_replace(image_drawn, make)
+        if used_image != image_drawn:
+            drawn = self.draw(np.array([used_image]), filling.epoch)
             offset, label = boxes.targets(drawn.box, drawn.label, drawn.ends, self.priors)
             with filling.lock:
                 filling.replaced.add(slot)
                 filling.arrays["offset"][slot], filling.arrays["label"][slot] = offset[0], label[0]
 
     def _make_image(self, out: UInt8s, drawn: Drawn, index: int, reader: Reader) -> None:
-        """Decode, crop, resize, mirror and jitter one image."""
+        """Decode, crop, resize, flip, and jitter an image."""
         left, top, width, height = drawn.pixels[index].tolist()
         part = self.part(reader, int(drawn.images[index]), (left, top, width, height), out.shape[:2])
         resize_smooth_into(part, out, bool(drawn.mirrored[index]))
         colours.jitter(out, drawn.factors[index].tolist(), drawn.orders[index].tolist())
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Numbers and sizes; those of image 0 where an image only fills the batch up."""
+        """Return numbers and sizes of the images. A padding image has the values of image 0."""
         sizes = {"width": self.evaluation_images.width[images], "height": self.evaluation_images.height[images]}
         return {"number": images, **sizes}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """The whole image, aspect ratio not kept."""
+        """Resize the whole image without keeping its aspect ratio."""
         resize_smooth_into(pixels, out)

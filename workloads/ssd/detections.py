@@ -1,7 +1,9 @@
-"""Head outputs to detections: score filter, best of each class, non-maximum suppression, best of each image.
+"""Conversion of the heads' outputs to detections.
 
-The limits are part of the metric (reference utils.py, decode_batch). Of equal scores the lower class, then the lower
-prior, comes first.
+The steps are a score filter, selection of the best candidates of each class, non-maximum
+suppression, and selection of the best detections of each image. The limits are part of the metric
+(reference utils.py, decode_batch). If scores are equal, the lower class comes first, then the lower
+prior.
 """
 
 from __future__ import annotations
@@ -16,34 +18,43 @@ from workloads.ssd.boxes import decode, iou
 from workloads.ssd.priors import Priors
 
 SCORE_MINIMUM = 0.05
-"""Scores must be larger."""
+"""Detections must have a higher score than this."""
 PER_CLASS = 200
-"""The best of a class, before suppression."""
+"""Number of best candidates that are kept per class before suppression."""
 SUPPRESSION_IOU = 0.5
-"""A box is dropped if a better one that was kept overlaps it by so much or more."""
+"""A box is dropped if its IoU with a kept, better box is at least this."""
 PER_IMAGE = 200
 _ROUNDING = 1e-3
-"""By so much (of a logit, of a score) the first filters are too generous, so that rounding cannot lose anything."""
+"""Tolerance of the first filters on logits and scores, so that rounding never drops a candidate."""
 _AT_ONCE = 256
-"""Boxes that suppression compares with each other at once: the arrays stay in a core's second-level cache."""
+"""Number of boxes that suppression compares at a time, so that the arrays stay in the L2 cache."""
 
 
 @dataclass(frozen=True)
 class Detections:
-    """n detections of one or more images."""
+    """n detections in the images of a batch."""
 
     image: Int32s
-    """(n,) place of the image in its batch."""
+    """(n,) index of the image in its batch."""
     box: Float32s
-    """(n, 4) left, top, right, bottom in shares of the image; may reach beyond it."""
+    """(n, 4) left, top, right, bottom as fractions of the image.
+
+    A box may reach beyond the image.
+    """
     label: Int32s
     """(n,) classes from 1."""
     score: Float32s
-    """(n,) softmax; falling within an image."""
+    """(n,) softmax scores, descending within an image."""
 
 
 def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
-    """Detections of a batch from its class logits (B, C + 1, P), background first, and offsets (B, 4, P)."""
+    """Return the detections of a batch.
+
+    Args:
+        logits: (B, C + 1, P) class logits, background first.
+        offsets: (B, 4, P) box offsets.
+        priors: The P priors.
+    """
     per_image = [_detect_one(image_logits, offsets[number], priors) for number, image_logits in enumerate(logits)]
     image = np.repeat(np.arange(len(per_image), dtype=np.int32), [len(score) for _, _, score in per_image])
     empty = (np.zeros((0, 4), np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32))
@@ -52,7 +63,7 @@ def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
 
 
 def _detect_one(logits: Float32s, offsets: Float32s, priors: Priors) -> tuple[Float32s, Int32s, Float32s]:
-    """Boxes, labels and scores of one image."""
+    """Return boxes, labels, and scores of an image."""
     label, prior, score = _candidates(logits)
     best = _best_of_classes(label, score)
     best = best[np.argsort(-score[best], kind="stable")]
@@ -63,27 +74,34 @@ def _detect_one(logits: Float32s, offsets: Float32s, priors: Priors) -> tuple[Fl
 
 
 def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
-    """Class, prior and score of everything above the minimum; ordered by class, then by prior.
+    """Return class, prior, and score of every candidate above the minimum score.
 
-    A class with more than 0.05 leaves less than 0.95 to the background: only priors with a logit close enough to the
-    background's need a softmax. In a trained network those are few.
+    The candidates are ordered by class, then by prior. If a class has a score above 0.05, the
+    background has a score below 0.95. The softmax is therefore computed only for priors whose
+    largest class logit is close enough to the logit of the background. In a trained network, there
+    are few such priors.
     """
     least = math.log(SCORE_MINIMUM / (1 - SCORE_MINIMUM)) - _ROUNDING
     largest = logits[1:].max(axis=0)
     possible = np.flatnonzero(largest - logits[0] > least)
-    some = logits.astype(np.float32) if len(possible) == len(largest) else logits[:, possible].astype(np.float32)
-    some -= np.maximum(largest, logits[0])[possible]
-    np.exp(some, out=some)
-    total = some.sum(axis=0)
-    passed = np.flatnonzero(some[1:] > total * np.float32(SCORE_MINIMUM * (1 - _ROUNDING)))
-    label, place = np.divmod(passed, max(len(possible), 1))
-    score = some[label + 1, place] / total[place]
+    exponentials = (
+        logits.astype(np.float32) if len(possible) == len(largest) else logits[:, possible].astype(np.float32)
+    )
+    exponentials -= np.maximum(largest, logits[0])[possible]
+    np.exp(exponentials, out=exponentials)
+    total = exponentials.sum(axis=0)
+    passed = np.flatnonzero(exponentials[1:] > total * np.float32(SCORE_MINIMUM * (1 - _ROUNDING)))
+    label, column = np.divmod(passed, max(len(possible), 1))
+    score = exponentials[label + 1, column] / total[column]
     above = score > SCORE_MINIMUM
-    return label[above] + 1, possible[place[above]], score[above]
+    return label[above] + 1, possible[column[above]], score[above]
 
 
 def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
-    """Which candidates (n,), ordered by class, then by prior, are among the best 200 of their class; in that order."""
+    """Return the indices of the candidates that are among the best 200 of their class.
+
+    The candidates (n,) are ordered by class, then by prior. The indices are in the same order.
+    """
     counts = np.bincount(label)
     ends = np.cumsum(counts)
     parts = [np.zeros(0, np.int64)]
@@ -96,9 +114,11 @@ def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
 
 
 def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
-    """Which of boxes (n, 4), best first, are kept: those that no better kept one of their class overlaps by 0.5 or more.
+    """Return the indices of the boxes (n, 4) that suppression keeps.
 
-    No more than the best 200: worse boxes cannot change them, so they are not looked at.
+    The boxes are ordered best first. A box is dropped if its IoU with a kept, better box of the
+    same class is 0.5 or more. The search ends after 200 kept boxes, because worse boxes cannot
+    change the result.
     """
     kept = np.zeros(0, np.int64)
     for first in range(0, len(boxes), _AT_ONCE):
@@ -106,7 +126,7 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
         rows = rows[~_clash(boxes, labels, rows, kept).any(axis=1)]
         clash = np.triu(_clash(boxes, labels, rows, rows), 1)
         alive = np.ones(len(rows), bool)
-        # Only boxes that clash with a later one can drop anything.
+        # Only boxes that clash with a later box can suppress a box.
         for number in np.flatnonzero(clash.any(axis=1)):
             if alive[number]:
                 alive &= ~clash[number]
@@ -117,6 +137,10 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
 
 
 def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> Bools:
-    """(n, m) whether rows (n,) and rows (m,) are of one class and overlap by 0.5 or more."""
+    """Return an array (n, m) that is True if two boxes clash.
+
+    Boxes clash if they have the same class and an IoU of 0.5 or more. `first` (n,) and `second`
+    (m,) are rows of `boxes`.
+    """
     same_class = labels[first, None] == labels[second]
     return np.asarray(same_class & (iou(boxes[first], boxes[second]) >= SUPPRESSION_IOU))

@@ -1,11 +1,15 @@
-"""SSD on a ResNet-34 trunk: extra maps and heads, without a framework.
+"""SSD on a ResNet-34 trunk: layers of extra maps and heads.
 
-The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`), whose first block has stride 1, on its shortcut
-too: the first map is 38×38. Five pairs of convolutions with bias and ReLU, without batch norm, give the coarser maps; on each
-map a 3×3 convolution gives box offsets and another the class logits, both linear.
+This module does not depend on a framework.
 
-A head's channels: coordinate (or class) outermost, then the box shapes of a cell. So (B, 4·k, H, W) reshaped to (B, 4, k·H·W)
-is in the order of the priors.
+The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`). The first block of
+conv4_x has stride 1, including its shortcut, so the first map is 38×38. Five pairs of convolutions
+with bias and ReLU, without batch norm, compute the coarser maps. On each map, a 3×3 convolution
+computes the box offsets and a second one the class logits. Both are linear.
+
+In the channels of a head, the coordinate (or class) is the outermost index, followed by the box
+shapes of a cell. An output (B, 4·k, H, W) reshaped to (B, 4, k·H·W) is therefore in the order of
+the priors.
 """
 
 from __future__ import annotations
@@ -23,26 +27,26 @@ from workloads.ssd.priors import shapes_per_cell
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-"""Share of the new statistic in the running one (PyTorch's default, which the reference keeps)."""
+"""Weight of the new statistic in the running statistic (PyTorch's default, as in the reference)."""
 MEAN = (0.485, 0.456, 0.406)
 STANDARD_DEVIATION = (0.229, 0.224, 0.225)
-"""Pixels of 0 … 1 minus the mean, over the deviation (reference utils.py)."""
+"""Pixel values of 0 … 1 are normalized with MEAN and STANDARD_DEVIATION (reference utils.py)."""
 
 
 @dataclass(frozen=True)
 class Network(Trunk):
-    """The trunk, extras, and heads on the trunk's map and on that of each extra."""
+    """The trunk, the extras, and the heads on the map of the trunk and on the map of each extra."""
 
     extras: tuple[tuple[Convolution, Convolution], ...]
-    """ReLU after each convolution."""
+    """Pairs of convolutions for the coarser maps. ReLU follows each convolution."""
     box_heads: tuple[Convolution, ...]
     class_heads: tuple[Convolution, ...]
     classes: int
-    """Without the background."""
+    """Number of classes without the background."""
 
     @property
     def convolutions(self) -> Iterator[Convolution]:
-        """All of them, in the order of the parameters."""
+        """Yield all convolutions in the order of the parameters."""
         yield from self.trunk_convolutions
         for pair in self.extras:
             yield from pair
@@ -51,10 +55,12 @@ class Network(Trunk):
 
 
 def build(model: Mapping[str, Json]) -> Network:
-    """The layers of a model.
+    """Return the layers of a model.
 
-    `model`: `blocks`, `widths` and `strides` of the trunk's stages; `extras`, for each further map (channels between,
-    outputs, stride, padding); `ratios` (see priors.py); `classes` without background.
+    Args:
+        model: `blocks`, `widths`, and `strides` of the stages of the trunk; `extras`, (channels
+            between, outputs, stride, padding) of each further map; `ratios` (see priors.py);
+            `classes` without background.
     """
     trunk = residual.build_trunk("basic", model["blocks"], model["widths"], model["strides"])
     extras, channels = [], [trunk.features]
@@ -75,7 +81,10 @@ def build(model: Mapping[str, Json]) -> Network:
 
 
 def map_sizes(network: Network, image_size: int) -> list[int]:
-    """Cells on a side of each map; 38, 19, 10, 5, 3, 1 for 300 pixels. The priors must have the same."""
+    """Return the cells per side of each map: 38, 19, 10, 5, 3, 1 for 300 pixels.
+
+    They must equal the `map_sizes` of the priors.
+    """
     *_, (_, side) = residual.map_sizes(network, image_size)
     sizes = [side]
     for pair in network.extras:
@@ -86,17 +95,20 @@ def map_sizes(network: Network, image_size: int) -> list[int]:
 
 
 def shapes(network: Network) -> Shapes:
-    """Canonical name to shape of every trained parameter, in order."""
+    """Return a map from canonical name to shape of every trained parameter, in order."""
     return residual.parameter_shapes(network.convolutions)
 
 
 def statistics(network: Network) -> Shapes:
-    """Canonical name to shape of every running statistic."""
+    """Return a map from canonical name to shape of every running statistic."""
     return residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Trained values of `backbone`, `extras`, `box_heads`, `class_heads`; 19,972,534 in all in the reference."""
+    """Return the number of trained values in `backbone`, `extras`, `box_heads`, and `class_heads`.
+
+    The reference has 19,972,534 values in total.
+    """
     counts = dict.fromkeys(("backbone", "extras", "box_heads", "class_heads"), 0)
     parts = {"extra": "extras", "box": "box_heads", "class": "class_heads"}
     for name, shape in shapes(network).items():
@@ -106,11 +118,12 @@ def parameter_counts(network: Network) -> dict[str, int]:
 
 
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter.
+    """Yield (name, float32 array) for every parameter.
 
-    Trunk, where no published weights replace it: normal of variance 2 / (outputs · kernel²) as in torchvision's resnet.py;
-    batch norm 1 and 0. Extras and heads: Xavier uniform; their biases uniform in ±1 / √fan-in, PyTorch's default for
-    convolutions, which the reference leaves as it is (ssd300.py).
+    If no published weights replace the trunk, its convolutions are normal with variance 2 /
+    (outputs · kernel²), as in torchvision's resnet.py, and batch norm has scale 1 and shift 0.
+    Weights of extras and heads are Xavier uniform. Their biases are uniform in ±1 / √fan-in,
+    PyTorch's default for convolutions, which the reference does not change (ssd300.py).
     """
     for layer in network.trunk_convolutions:
         yield from residual.normed_weights(layer, seed, "normal", math.sqrt(2 / (layer.outputs * layer.kernel**2)))

@@ -1,8 +1,9 @@
-"""The prior boxes of SSD: fixed boxes that the network's outputs correct.
+"""Prior boxes of SSD: fixed boxes to which the network predicts offsets.
 
-Order, which the head outputs must share: maps from fine to coarse; in a map the box shapes; in a shape rows, then columns.
-Shapes of a map with scales s and s' (its own and the next one's): the square of s, the square of √(s·s'), then for each
-extra ratio a the wide box (s√a, s/√a) and the tall one.
+The priors have the same order as the head outputs: maps from fine to coarse, then the box shapes of
+a map, then rows, then columns. A map with scale s, followed by a map with scale s', has these
+shapes: a square with side s, a square with side √(s·s'), and for each extra ratio a the wide box
+(s√a, s/√a) and the tall box (s/√a, s√a).
 """
 
 from __future__ import annotations
@@ -17,28 +18,34 @@ from workloads.api import Json
 from workloads.common.arrays import Float32s, Float64s
 
 VARIANCES = (0.1, 0.2)
-"""Offsets of centres and of sizes are divided by these (reference utils.py)."""
+"""Divisors of the offsets of centers and sizes (reference utils.py)."""
 
 
 @dataclass(frozen=True)
 class Priors:
-    """P boxes as planes (4, P) in shares of the image's width and height."""
+    """P boxes as planes (4, P), as fractions of the image's width and height."""
 
     centres: Float32s
-    """Centre x, centre y, width, height, each clamped to 0 … 1."""
+    """Center x, center y, width, height, each clamped to 0 … 1."""
     corners: Float32s
-    """Left, top, right, bottom of the same boxes, some outside the image, computed from the float32 centres in float32 as
-    the reference's `DefaultBoxes` does (utils.py): where two boxes overlap equally, rounding decides which one learns."""
+    """Left, top, right, bottom of the same boxes. Some boxes reach beyond the image.
+
+    The corners are computed in float32 from the float32 centers, like the reference's
+    `DefaultBoxes` (utils.py), because rounding determines which of two equally overlapping priors
+    is matched.
+    """
 
     def __len__(self) -> int:
         return int(self.centres.shape[1])
 
 
 def build(model: Mapping[str, Json]) -> Priors:
-    """The priors of a model.
+    """Return the priors of a model.
 
-    `model`: `image_size` in pixels; per map `map_sizes` (cells on a side), `steps` (pixels from cell to cell, which are not
-    image_size / map size) and `ratios` (the extra ones); `scales` in pixels, one more than there are maps.
+    Args:
+        model: `image_size` in pixels; for each map, `map_sizes` (cells per side), `steps` (pixels
+            from cell to cell, which differ from image_size / map size), and `ratios` (the extra
+            ratios); `scales` in pixels, with an additional scale after the last map's.
     """
     boxes = np.concatenate([_map_boxes(*cells) for cells in _maps(model)])
     centres = np.ascontiguousarray(np.clip(boxes.T.astype(np.float32), 0, 1))
@@ -47,17 +54,17 @@ def build(model: Mapping[str, Json]) -> Priors:
 
 
 def shapes_per_cell(model: Mapping[str, Json]) -> list[int]:
-    """How many box shapes each map has: 4, 6, 6, 6, 4, 4."""
+    """Return the number of box shapes of each map: 4, 6, 6, 6, 4, 4 in the reference."""
     return [2 + 2 * len(ratios) for ratios in model["ratios"]]
 
 
 def count(model: Mapping[str, Json]) -> int:
-    """Number of priors, without making them; 8,732 in the reference."""
+    """Return the number of priors without building them: 8,732 in the reference."""
     return sum(int(size) ** 2 * shapes for size, shapes in zip(model["map_sizes"], shapes_per_cell(model), strict=True))
 
 
 def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[float, float]]]]:
-    """Of each map: cells on a side, cells that fit into the image, and its shapes (width, height)."""
+    """Yield cells per side, cells that fit into the image, and shapes (width, height) of each map."""
     image_size = float(model["image_size"])
     scales = [float(scale) / image_size for scale in model["scales"]]
     per_map = zip(model["map_sizes"], model["steps"], model["ratios"], scales[:-1], scales[1:], strict=True)
@@ -71,7 +78,7 @@ def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[fl
 
 
 def _map_boxes(size: int, cells: float, shapes: list[tuple[float, float]]) -> Float64s:
-    """(shapes · size², 4) centre x, centre y, width, height."""
+    """Return the boxes of a map, (shapes · size², 4): center x, center y, width, height."""
     middle = (np.arange(size) + 0.5) / cells
     boxes = np.empty((len(shapes), size, size, 4))
     boxes[..., 0] = middle

@@ -1,1 +1,4 @@
-"""Transformer: translation by attention, MLPerf Training v0.5 to v0.7. Trainers: one module per framework."""
+"""Transformer: translation with attention, MLPerf Training v0.5 to v0.7.
+
+Each framework has a module with its trainer.
+"""

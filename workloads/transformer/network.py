@@ -1,10 +1,15 @@
-"""The Transformer's layers, without a framework: names, sizes, initial weights, positions, and what tells dropout masks apart.
+"""Layers of the Transformer: names, sizes, initial weights, positions, and dropout mask labels.
 
-Pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a last norm follows either stack. One table of V · d
-values embeds both languages and is the classifier (reference model/transformer.py, attention_layer.py, embedding_layer.py).
+This module does not depend on a framework.
 
-Shapes in all trainers: B sentences of a replica, S source and T target positions with padding, R positions without it (rows),
-d hidden values, H heads of e = d / H values, V words. Sums of attention have their scale in the queries, 1 / √e.
+The Transformer is pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a final
+norm follows the encoder and the decoder. A single table of V · d values is the embedding of both
+languages and the classifier (reference model/transformer.py, attention_layer.py,
+embedding_layer.py).
+
+All trainers use these symbols: B sentences per replica, S source and T target positions including
+padding, R positions without padding (rows), d hidden values, H heads of e = d / H values, V words.
+The queries of the attention are scaled by 1 / √e.
 """
 
 from __future__ import annotations
@@ -20,18 +25,24 @@ from workloads.common.dropout import DRAWS
 from workloads.common.networks.initial import draw
 
 EPSILON = 1e-6
-"""Of layer norms (reference model/transformer.py)."""
+"""Epsilon of the layer norms (reference model/transformer.py)."""
 LONGEST_WAVE = 1e4
-"""Slowest time scale of the positions; the fastest is 1 (reference model/model_utils.py)."""
+"""Slowest time scale of the positional encoding.
+
+The fastest is 1 (reference model/model_utils.py).
+"""
 STACKED = {"query_key_value": 3, "key_value": 2}
-"""Projections that stand in one matrix, one above the other: each is initialised as a matrix of its own."""
+"""Number of projections stacked in a matrix.
+
+Each projection is initialized as a separate matrix.
+"""
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Network:
-    """Sizes."""
+    """Sizes of the Transformer."""
 
     vocabulary: int
     """V"""
@@ -39,20 +50,20 @@ class Network:
     """d"""
     feed_forward: int
     layers: int
-    """Of the encoder and of the decoder."""
+    """Number of layers of the encoder, and of the decoder."""
     heads: int
-    """H: a multiple of 4 that divides d."""
+    """H, a multiple of 4 that divides d."""
     dropout: float
-    """Share dropped of embedded words, of each sub-layer's output, of attention weights, and after ReLU."""
+    """Dropped fraction of word embeddings, sub-layer outputs, attention weights, and ReLU outputs."""
 
     @property
     def scale(self) -> float:
-        """What embedded words are multiplied by."""
+        """Return the factor of the word embeddings."""
         return math.sqrt(self.hidden)
 
 
 def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network:
-    """The network of `settings.model` for so many words."""
+    """Return the network of `settings.model` for `vocabulary` words."""
     sizes = {name: int(model[name]) for name in ("hidden", "feed_forward", "layers", "heads")}
     assert sizes["hidden"] % (2 * sizes["heads"]) == 0, sizes
     assert sizes["heads"] % DRAWS == 0, sizes
@@ -60,7 +71,10 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
 
 
 def shapes(network: Network) -> Shapes:
-    """Canonical name to shape of every parameter, in order. Matrices are (outputs, inputs)."""
+    """Return a map from canonical name to shape of every parameter, in order.
+
+    Matrices are (outputs, inputs).
+    """
     hidden = network.hidden
     shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
     for side, attentions in (("encoder", ("self_attention",)), ("decoder", ("self_attention", "cross_attention"))):
@@ -91,7 +105,10 @@ def _feed_forward(name: str, network: Network) -> Shapes:
 
 
 def mask_widths(network: Network) -> dict[str, int | None]:
-    """Labels of all dropout masks, with the values of a position; None: attention weights."""
+    """Return the labels of all dropout masks, with the number of values per position.
+
+    The number is None for attention weights.
+    """
     widths: dict[str, int | None] = {"source/embedding": network.hidden, "target/embedding": network.hidden}
     for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
         for number in range(1, network.layers + 1):
@@ -103,7 +120,10 @@ def mask_widths(network: Network) -> dict[str, int | None]:
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
-    """Values of `embedding`, `encoder`, `decoder` (norms included); 210,804,736 in all in the reference."""
+    """Return the number of values in `embedding`, `encoder`, and `decoder` (including norms).
+
+    The reference has 210,804,736 values in total.
+    """
     counts = dict.fromkeys(("embedding", "encoder", "decoder"), 0)
     for name, shape in shapes(network).items():
         counts[next(part for part in counts if name.startswith(part))] += math.prod(shape)
@@ -111,10 +131,11 @@ def parameter_counts(network: Network) -> dict[str, int]:
 
 
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter, the same in every framework.
+    """Yield (name, float32 array) for every parameter, identical in every framework.
 
-    The embedding is normal with deviation d^-0.5, matrices are uniform in ± √(6 / (inputs + outputs)) (Glorot), norms scale by
-    1, biases are 0 (reference embedding_layer.py, transformer.py).
+    The embedding is normal with standard deviation d^-0.5. Matrices are uniform in
+    ±√(6 / (inputs + outputs)) (Glorot). The scales of norms are 1, and biases are 0 (reference
+    embedding_layer.py, transformer.py).
     """
     for name, shape in shapes(network).items():
         if name == "embedding.weight":
@@ -130,9 +151,11 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
 
 
 def positions(length: int, hidden: int) -> Array:
-    """(length, d) float32 that is added to embedded words: sines in the first half, cosines in the second.
+    """Return the positional encoding (length, d) float32, which is added to the word embeddings.
 
-    Time scales are geometric from 1 to 10,000, both reached (reference model_utils.get_position_encoding).
+    The first half of the values are sines, the second half cosines. The time scales form a
+    geometric sequence from 1 to 10,000, including both (reference
+    model_utils.get_position_encoding).
     """
     scales = np.exp(np.arange(hidden // 2) * (-math.log(LONGEST_WAVE) / (hidden // 2 - 1)))
     angles = np.arange(length)[:, None] * scales

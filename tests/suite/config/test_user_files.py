@@ -4,8 +4,8 @@ import re
 import time
 
 import pytest
-from workloads.api.yaml_files import MAX_BYTES, parse_yaml, read_yaml
 
+from suite.catalog.yaml_files import MAX_BYTES, parse_yaml, read_yaml
 from tests.helpers import refusal, run_suite_here, suite_here
 
 BOMB = (

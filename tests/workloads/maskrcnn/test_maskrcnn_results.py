@@ -169,5 +169,5 @@ def test_a_batch_without_detections(index):
 
 
 def test_data_prepared_by_an_earlier_version(prepared, tmp_path):
-    with pytest.raises(ValueError, match=r"prepared without masks: .*; remove it and prepare the data again"):
+    with pytest.raises(ValueError, match=r"prepared without masks .*\. Remove it and prepare the data again"):
         evaluation_index(tmp_path, manifests.Manifest("dummy", {}, {}, {}), tmp_path)

@@ -85,7 +85,7 @@ def test_which_rating_is_the_test_item(rows, test, train, duplicates):
 
 def test_a_single_rating_is_an_error_naming_the_user():
     rows = [(1, item, item) for item in range(30)] + [(77, 3, 4), (77, 3, 9)]
-    with pytest.raises(ValueError, match=r"synthetic: user 77 has 1 rating, .* type: --min-ratings 20"):
+    with pytest.raises(ValueError, match=r"synthetic: user 77 has 1 rating, .* set --min-ratings 20"):
         split(table(rows))
     found = split(table(rows), 20, require_two=False)
     assert (found.users_dropped, found.counts["users"]) == (1, 1)
@@ -150,7 +150,7 @@ def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monke
 def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     change_manifest(tmp_path / "p", counts={"images": 3})
-    with pytest.raises(ValueError, match="not of a MovieLens data set"):
+    with pytest.raises(ValueError, match="expected the manifest of a MovieLens data set"):
         load_dataset_info(tmp_path / "p")
 
 
@@ -180,7 +180,7 @@ def test_what_is_dropped_is_said(tmp_path):
     lines = dataset.prepare(source, tmp_path / "x")
     assert load_dataset_info(tmp_path / "x").sizes["min_ratings"] == 9
     assert "notice: dropped 1 users with fewer than 9 ratings" in lines
-    assert "notice: dropped 1 repeated ratings, the latest of each stays" in lines
+    assert "notice: dropped 1 repeated ratings and kept the latest of each" in lines
 
 
 def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
@@ -209,7 +209,7 @@ def test_a_failed_preparation_leaves_nothing(tmp_path):
     ("minimum", "said"),
     [
         *((minimum, f"--min-ratings {minimum}: ") for minimum in (1, 0, -5)),
-        (26, r"no user has 26 ratings \(the most is 25\); give a smaller --min-ratings"),
+        (26, r"no user has 26 ratings \(the maximum is 25\)\. Set a smaller --min-ratings"),
     ],
 )
 def test_minima_that_cannot_be(tmp_path, minimum, said):

@@ -54,7 +54,7 @@ def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, m
     path = write_zip(tmp_path, {"ratings.csv": CSV})
     assert len(ratings.read(path).user) == len(ROWS)
     monkeypatch.setattr(ratings, "MAX_BYTES", len(CSV) - 1)
-    assert f"ratings.csv unpacks to {len(CSV):,} bytes, {len(CSV) - 1:,} are the most; " in refused(path)
+    assert f"ratings.csv unpacks to {len(CSV):,} bytes, allowed: at most {len(CSV) - 1:,}. " in refused(path)
 
 
 @pytest.mark.parametrize("text", [CSV, CSV.replace("\n", "\r\n"), DAT, TAB])
@@ -97,7 +97,7 @@ def test_a_byte_order_mark_and_any_line_end(tmp_path, text, end, mark, packed):
 
 
 def test_ratings_in_utf16_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"^ratings\.csv: UTF-16 text; save the file as UTF-8$"):
+    with pytest.raises(ValueError, match=r"^ratings\.csv: expected UTF-8 text, got UTF-16\. Save the file as UTF-8$"):
         ratings.read(write(tmp_path, CSV.encode("utf-16")))
 
 
@@ -111,29 +111,29 @@ def test_no_path_of_a_zip_is_used(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        (CSV + "3,4\n", 89, "2 fields instead of 4"),
-        (CSV + "3,4,3.5\n4,1,2,3\n", 89, "3 fields instead of 4"),
-        (HEADER + "1,2,3,4,5\n1,2,3,4\n", 2, "5 fields instead of 4"),
-        (CSV[:-1], 88, "cut off"),
-        (CSV + "3,4,3.5,12", 89, "cut off"),
-        (CSV + "nan,3,4,5\n", 89, "user id 'nan' is not a whole number"),
-        (CSV + "1.5,3,4,5\n", 89, "user id '1.5' is not a whole number"),
-        (CSV + "1,-3,4,5\n", 89, "item id '-3' is not a whole number"),
-        (CSV + "1,0x3,4,5\n", 89, "item id '0x3' is not a whole number"),
+        (CSV + "3,4\n", 89, "expected 4 fields (user, item, rating, timestamp), got 2"),
+        (CSV + "3,4,3.5\n4,1,2,3\n", 89, "expected 4 fields (user, item, rating, timestamp), got 3"),
+        (HEADER + "1,2,3,4,5\n1,2,3,4\n", 2, "expected 4 fields (user, item, rating, timestamp), got 5"),
+        (CSV[:-1], 88, "truncated"),
+        (CSV + "3,4,3.5,12", 89, "truncated"),
+        (CSV + "nan,3,4,5\n", 89, "user id: expected an integer ≥ 0, got 'nan'"),
+        (CSV + "1.5,3,4,5\n", 89, "user id: expected an integer ≥ 0, got '1.5'"),
+        (CSV + "1,-3,4,5\n", 89, "item id: expected an integer ≥ 0, got '-3'"),
+        (CSV + "1,0x3,4,5\n", 89, "item id: expected an integer ≥ 0, got '0x3'"),
         (CSV + '"1",3,4,5\n', 89, "user id"),
-        (CSV + "1,3,4,\n", 89, "timestamp '' is not a whole number"),
-        (CSV + "1,3,4,-5\n", 89, "timestamp '-5' is not a whole number"),
-        (CSV + "99999999999999999999,3,4,5\n", 89, "user id '99999999999999999999'"),
-        (CSV + "1,2,good,4\n", 89, "rating is not a number"),
-        (CSV + "1,2,inf,4\n", 89, "rating is not a number"),
+        (CSV + "1,3,4,\n", 89, "timestamp: expected an integer ≥ 0, got ''"),
+        (CSV + "1,3,4,-5\n", 89, "timestamp: expected an integer ≥ 0, got '-5'"),
+        (CSV + "99999999999999999999,3,4,5\n", 89, "user id: expected an integer ≥ 0, got '99999999999999999999'"),
+        (CSV + "1,2,good,4\n", 89, "rating: expected a number"),
+        (CSV + "1,2,inf,4\n", 89, "rating: expected a number"),
         (CSV + "\n", 89, "empty line"),
         (HEADER + "\n" + CSV[len(HEADER) :], 2, "empty line"),
         (CSV + "1,2\0,3,4\n", 89, "item id"),
         (CSV.encode() + b"1,2\xff,3,4\n", 89, "item id"),
-        (DAT + "1::2::3\n", 88, "3 fields instead of 4"),
-        (DAT + "1:5:2::3::4\n", 88, "3 fields instead of 4"),
-        (TAB + "1\t2\t3\t4\t5\n", 88, "5 fields instead of 4"),
-        ("hello world\n", 1, "not a MovieLens ratings file: 'hello world'"),
+        (DAT + "1::2::3\n", 88, "expected 4 fields (user, item, rating, timestamp), got 3"),
+        (DAT + "1:5:2::3::4\n", 88, "expected 4 fields (user, item, rating, timestamp), got 3"),
+        (TAB + "1\t2\t3\t4\t5\n", 88, "expected 4 fields (user, item, rating, timestamp), got 5"),
+        ("hello world\n", 1, "got 'hello world'"),
         ("userId,movieId,tag,timestamp\n1,2,x,3\n", 1, "not a MovieLens ratings file"),
         (bytes(range(256)) * 50, 1, "not a MovieLens ratings file"),
         (b"\x80\x04\x95pickle", 1, "not a MovieLens ratings file"),
@@ -161,8 +161,11 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
         (lambda folder: write(folder, HEADER[:-1]), "no ratings"),
         (lambda folder: folder / "nowhere.csv", "no such file"),
         (lambda folder: folder, "is a folder"),
-        (lambda folder: pipe(folder / "ratings.csv"), "no regular file); name the ratings file, or the zip"),
-        (lambda folder: write_zip(folder, {"a.csv": CSV}), "holds no ratings file (looked for ratings.csv"),
+        (
+            lambda folder: pipe(folder / "ratings.csv"),
+            "no regular file). Set --from to the ratings file, or to the zip",
+        ),
+        (lambda folder: write_zip(folder, {"a.csv": CSV}), "contains no ratings file, expected ratings.csv"),
         (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: "),
         *(
             (lambda folder, data=data: write(folder, data, "ml.zip"), "the zip file is damaged")

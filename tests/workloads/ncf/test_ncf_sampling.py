@@ -39,7 +39,7 @@ def test_users_without_positives_and_odd_widths(items):
 
 def test_a_user_with_every_item_is_refused():
     user, item = np.array([0, 1, 1, 1], np.int32), np.array([0, 0, 1, 2], np.int32)
-    with pytest.raises(ValueError, match="user 1 has every one of the 3 items"):
+    with pytest.raises(ValueError, match="user 1 has all 3 items"):
         Positives(user, item, 2, 3)
     Positives(user[:3], item[:3], 2, 3)
 

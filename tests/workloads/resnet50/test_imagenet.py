@@ -141,9 +141,9 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (None, "put val_labels.txt beside it"),
-        (lambda labels: ["n00000001"] * 19, "19 labels for 20 images"),
-        (lambda labels: ["490"] * 20, "give a WordNet id (n01440764) per line"),
+        (None, "val_labels.txt with lines NAME WNID"),
+        (lambda labels: ["n00000001"] * 19, "expected 20 labels for 20 images, got 19"),
+        (lambda labels: ["490"] * 20, "expected a WordNet id (n01440764) per line"),
         (lambda labels: [f"{name} {wnid}" for name, wnid in [*labels.items()][1:]], "val_00000.JPEG (1 of 20 images)"),
         (lambda labels: [*map(" ".join, labels.items()), "lonely"], "line 21: "),
         (lambda labels: [f"{name} n1234" for name in labels], "n1234 (val_labels.txt)"),
@@ -306,8 +306,8 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
     ("gone", "what"),
     [
         (".", "no such folder"),
-        ("train", "has no folder train; expected train/<wnid>/*.JPEG and val/"),
-        ("val", "has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with val_labels.txt"),
+        ("train", "has no folder train, expected train/<wnid>/*.JPEG and val/"),
+        ("val", "has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with val_labels.txt"),
         ("train/*", "has no class folders"),
         ("val/*/*", "val/n00000000: class folder without images"),
     ],

@@ -1,1 +1,1 @@
-"""What goes into training and evaluation: counts of the data, batches, anchors' labels, synthetic batches."""
+"""Input of training and evaluation: counts, batches, anchor labels, and synthetic batches."""

@@ -1,6 +1,7 @@
-"""Training and evaluation batches of Mask R-CNN: images decoded, resized and padded, anchors labelled, by threads.
+"""Training and evaluation batches of Mask R-CNN.
 
-Order, shares and filling up are those of `workloads.common.images.sharded`; a batch has images of one orientation.
+Threads decode, resize, and pad the images, and label the anchors. Sharding and padding of batches
+are described in `workloads.common.images.sharded`. All images of a batch have the same orientation.
 """
 
 from __future__ import annotations
@@ -32,24 +33,25 @@ from workloads.maskrcnn.input.order import StreamOrder
 from workloads.maskrcnn.settings import MaskRCNNOptions
 
 FLIP_CHANCE = 0.5
-"""Reference defaults.py, the only augmentation."""
+"""Probability of a horizontal flip, the only augmentation (reference defaults.py)."""
 
 
 @dataclass(frozen=True)
 class Objects:
-    """The objects of several images after resizing and flipping, end to end."""
+    """Objects of b images after resizing and flipping, concatenated over the images."""
 
     box: Float32s
-    """(m, 4) left, top, right, bottom in pixels, the last ones included."""
+    """(m, 4) left, top, right, bottom in pixels. The right and bottom pixels belong to the box."""
     label: Int32s
+    """(m,) classes."""
     ends: Int64s
-    """(b,) where those of each image end."""
+    """(b,) end of each image's objects."""
     polygons: Polygons
 
 
 @dataclass
 class Filling:
-    """A training batch that threads are filling."""
+    """A training batch while threads fill its arrays."""
 
     arrays: dict[str, Array]
     images: Int64s
@@ -62,17 +64,26 @@ class Filling:
 class SampleData(ImageData):
     """`workloads.api.DataPipeline` over a prepared data set with masks.
 
-    Arrays of a training batch of B images padded to (H, W), coordinates in pixels of the resized images:
+    Arrays of a training batch of B images padded to (H, W), with coordinates in pixels of the
+    resized images:
 
-    - `image` uint8 (B, H, W, 3) RGB, zeros outside `size` int32 (B, 2), height and width; `number` int64 (B,) in the data set;
-    - `anchor` int32 (B, S) flat numbers in the order of `anchors`; `anchor_label`, `anchor_weight` float32 (B, S), weight 0
-      where a slot is unused; `anchor_offset` float32 (B, S, 4);
-    - `box` float32 (B, G, 4), `label` int32 (B, G) from 1, 0 where a slot is empty;
-    - ragged: `points` float32 (N, 2), `polygon_ends` int64 (P,), `object_ends` int64 (B·G,): the polygons of each slot;
+    - `image` uint8 (B, H, W, 3), RGB, with zeros outside `size`;
+    - `size` int32 (B, 2), height and width of each image without padding;
+    - `number` int64 (B,), index of each image in the data set;
+    - `anchor` int32 (B, S), indices of the sampled anchors in the order of `anchors`;
+    - `anchor_label` and `anchor_weight` float32 (B, S), with weight 0 for an unused slot;
+    - `anchor_offset` float32 (B, S, 4);
+    - `box` float32 (B, G, 4);
+    - `label` int32 (B, G), classes from 1, or 0 for an empty slot;
+    - `points` float32 (N, 2), `polygon_ends` int64 (P,), `object_ends` int64 (B·G,), the polygons
+      of each slot as ragged arrays;
     - `epoch` int64 (1,).
 
-    Of an evaluation batch: `image`, `size`, `number`, the images' own `width` and `height` int32 (B,), and `valid` bool (B,),
-    False where an image only fills the batch up.
+    Arrays of an evaluation batch:
+
+    - `image`, `size`, and `number` as in training;
+    - `width` and `height` int32 (B,), size of each original image;
+    - `valid` bool (B,), False if an image is padding.
     """
 
     OPTIONS = MaskRCNNOptions
@@ -86,7 +97,7 @@ class SampleData(ImageData):
         self.polygons, self.trainable = masks.read(self.folder, "train", len(self.objects.label))
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
-        """Of `val` with the images that have no objects."""
+        """Return the index of a split. The index of `val` includes the images without objects."""
         if split == "train":
             return index.read(self.folder, split, root, self.dataset_info.sizes["train_indexed"])
         return counted.evaluation_index(self.folder, manifests.read(self.folder), root)
@@ -100,7 +111,7 @@ class SampleData(ImageData):
         return StreamOrder(self.groups, self.global_batch_size, self.worker.num_replicas, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
-        """The smallest shape that holds the images."""
+        """Return the smallest padded shape that fits the images."""
         if not len(images):
             return shape
         of_split = self.images if split == "train" else self.evaluation_images
@@ -124,17 +135,20 @@ class SampleData(ImageData):
         return arrays, self.pool.start(lambda reader, slot: self._make(filling, reader, slot), count, at_once=1)
 
     def sizes(self, images: Int64s, shape: Shape) -> Int64s:
-        """(b, 2) heights and widths after the resize; of an image that took a damaged one's place, no more than fits."""
+        """Return heights and widths (b, 2) after the resize.
+
+        An image that replaces a damaged image is shrunk to fit the shape of the batch.
+        """
         sizes = counted.resized(self.images, images, self.model)
         share = np.minimum(1, (np.array(shape) / sizes).min(axis=1, keepdims=True))
         return np.where(share < 1, np.maximum(sizes * share, 1), sizes).astype(np.int64)
 
     def flips(self, images: Int64s, epoch: int) -> Bools:
-        """(b,) which images are mirrored in an epoch."""
+        """Return an array (b,) that is True if an image is flipped in this epoch."""
         return bits(stream(self.seed, "maskrcnn flip", epoch), images) < np.uint64(int(FLIP_CHANCE * 2**64))
 
     def draw(self, images: Int64s, epoch: int, shape: Shape) -> Objects:
-        """The objects of some images (b,) as they are in an epoch."""
+        """Return the objects of images (b,) after the resize and flip of this epoch."""
         rows, ends = rows_of(self.objects.ends, images)
         owner = np.repeat(np.arange(len(images)), np.diff(ends, prepend=0))
         used = self.trainable[rows]
@@ -157,7 +171,7 @@ class SampleData(ImageData):
         return Objects(box, self.objects.label[rows], ends, Polygons(xy, taken.polygon_ends, taken.object_ends))
 
     def _write_objects(self, filling: Filling) -> None:
-        """Write what depends on all images of a batch."""
+        """Write the arrays of a batch that depend on all of its images."""
         objects, images, most = filling.objects, filling.images, self.objects_most
         box = np.zeros((len(images), most, 4), np.float32)
         label = np.zeros((len(images), most), np.int32)
@@ -178,59 +192,68 @@ class SampleData(ImageData):
         }
 
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
-        """Write image `slot` of a batch and the targets of its anchors; if another took the place of a damaged one, its own."""
+        """Write image `slot` of a batch and the targets of its anchors.
+
+        If the image is damaged, its replacement and the targets of the replacement are written.
+        """
         image, out = int(filling.images[slot]), filling.arrays["image"][slot]
-        made = self.make_or_replace(image, lambda number: self._make_image(out, number, filling, reader))
-        if made != image:
+        used_image = self.make_or_replace(image, lambda number: self._make_image(out, number, filling, reader))
+        if used_image != image:
             with filling.lock:
-                filling.images[slot] = made
+                filling.images[slot] = used_image
                 filling.objects = self.draw(filling.images, filling.epoch, filling.shape)
                 self._write_objects(filling)
         count = np.count_nonzero(filling.arrays["label"][slot])
         height, width = filling.arrays["size"][slot].tolist()
         box = filling.arrays["box"][slot, :count]
-        sample = self.sample(box, made, filling.epoch, filling.shape, height, width)
+        sample = self.sample(box, used_image, filling.epoch, filling.shape, height, width)
         for name in ("anchor", "label", "weight", "offset"):
             filling.arrays[name if name == "anchor" else f"anchor_{name}"][slot] = getattr(sample, name)
 
     def sample(
         self, box: Float32s, image: int, epoch: int, shape: Shape, height: int, width: int
     ) -> rpn_targets.Sample:
-        """The anchors that an image's (`height`, `width`) objects (G, 4) have RPN learn in an epoch."""
+        """Return the anchors that are sampled in an epoch for an image with objects `box` (G, 4).
+
+        `height` and `width` are the size of the image without padding.
+        """
         levels = anchors.levels(self.model, *shape)
         labels = rpn_targets.label(levels, box, height, width)
         key = fold(stream(self.seed, "maskrcnn anchors", epoch), image)
         return rpn_targets.sample(labels, levels, box, self.samples, key)
 
     def _make_image(self, out: UInt8s, image: int, filling: Filling, reader: Reader) -> None:
-        """Decode, resize and mirror one image into the upper left of its place."""
-        one = np.array([image])
-        height, width = self.sizes(one, filling.shape)[0].tolist()
+        """Decode, resize, and flip an image into the upper left of its slot."""
+        images = np.array([image])
+        height, width = self.sizes(images, filling.shape)[0].tolist()
         whole = (0, 0, int(self.images.width[image]), int(self.images.height[image]))
         pixels = self.part(reader, image, whole, (height, width))
-        fill(pixels, out, height, width, bool(self.flips(one, filling.epoch)[0]), plain=self.scaled)
+        fill(pixels, out, height, width, bool(self.flips(images, filling.epoch)[0]), plain=self.scaled)
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Numbers and sizes; those of image 0 where an image only fills the batch up."""
-        own = {"width": self.evaluation_images.width[images], "height": self.evaluation_images.height[images]}
+        """Return numbers and sizes of the images. A padding image has the values of image 0."""
+        original_sizes = {
+            "width": self.evaluation_images.width[images],
+            "height": self.evaluation_images.height[images],
+        }
         sizes = counted.resized(self.evaluation_images, images, self.model)
         sizes[~valid] = 1
-        return {"number": images, "size": sizes.astype(np.int32), **own}
+        return {"number": images, "size": sizes.astype(np.int32), **original_sizes}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """As in training, not mirrored."""
+        """Resize an image as in training, without a flip."""
         shorter, longest = int(self.model["image_size"]), int(self.model["image_size_most"])
         height, width = (int(side) for side in bounded_size(pixels.shape[0], pixels.shape[1], shorter, longest))
         fill(pixels, out, height, width, flip=False)
 
 
 def fill(pixels: UInt8s, out: UInt8s, height: int, width: int, flip: bool, plain: bool = False) -> None:
-    """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3), zeros elsewhere.
+    """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3).
 
-    As Pillow does, like the reference; `plain`: by OpenCV where the image grows, which takes a tenth of the time and gives
-    values that differ by at most one.
+    The remaining pixels are set to 0. The filter is Pillow's, as in the reference. With `plain`,
+    OpenCV enlarges images. This takes a tenth of the time, and the values differ by at most 1.
     """
     grows = height >= pixels.shape[0] and width >= pixels.shape[1]
     resize = resize_into if plain and grows else resize_smooth_into

@@ -1,4 +1,4 @@
-"""Counts of the data, images of the evaluation, and what part of the padded images is image."""
+"""Counts of the data set, evaluation images, and the share of image pixels in padded batches."""
 
 from __future__ import annotations
 
@@ -21,26 +21,33 @@ from workloads.common.manifest import Manifest
 from workloads.maskrcnn.input.order import StreamOrder
 
 MAX_OBJECTS = 93
-"""Objects of the image of COCO 2017 that has most, crowds counted: presumed, for synthetic batches."""
+"""Assumed maximum number of objects per image in COCO 2017, for synthetic batches.
+
+Crowds are included.
+"""
 BATCHES_LOOKED_AT = 2_000
-"""Of the first epoch, for the share of the padded images that is image."""
-NO_MASKS = "prepared without masks: an earlier version prepared it; remove it and prepare the data again"
+"""Number of batches of the first epoch from which `padding_fill` is estimated."""
+NO_MASKS = "prepared without masks by an earlier version. Remove it and prepare the data again"
 
 
 def load_dataset_info(settings: Settings) -> DatasetInfo:
-    """Counts from manifest and index of the prepared data; COCO's published ones under profile=synthetic.
+    """Return the counts in manifest and index of the prepared data, or COCO's published counts.
 
-    Sizes beside `classes`: `train_indexed` images in the index, `objects_per_image_most`, the images of each group of shapes,
-    and `padding_fill_permille`. Raises ValueError that says what to type.
+    The published counts are used with profile=synthetic. In addition to `classes`, the sizes are
+    `train_indexed` (images in the index), `objects_per_image_most`, the number of images in each
+    group of shapes, and `padding_fill_permille`.
+
+    Raises:
+        ValueError: The data set has no masks or lacks some of them. The message contains the
+            remedy.
     """
     if not settings.data_dir:
         dataset_info = COCO2017.for_settings(settings)
-        published = (
-            dataset_info.evaluation_samples + 48
-        )  # images without objects count in the metric, and are looked at
+        # The 48 images without objects are evaluated too, because they count in the metric.
+        evaluation_samples = dataset_info.evaluation_samples + 48
         return replace(
             dataset_info,
-            evaluation_samples=published,
+            evaluation_samples=evaluation_samples,
             sizes={**dataset_info.sizes, "objects_per_image_most": MAX_OBJECTS},
         )
     folder = Path(settings.data_dir)
@@ -49,8 +56,8 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     assert manifest is not None
     if without_mask := masks.describe_missing(manifest.counts):
         raise ValueError(
-            f"{folder}: {without_mask}; Mask R-CNN needs one for each object: add the masks to the annotations, or leave these "
-            f"objects out of them, and prepare the data again; workload=ssd needs boxes alone"
+            f"{folder}: {without_mask}, but Mask R-CNN needs a mask for each object. Add the masks to the annotations or "
+            f"remove these objects, and prepare the data again, or set workload=ssd, which needs only boxes"
         )
     try:
         used, most, indexed = (
@@ -70,7 +77,7 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
 
 
 def training_groups(folder: Path, images: ImageIndex, shapes: tuple[Shape, ...]) -> list[ShapeGroup]:
-    """The images with objects that are trained on, by orientation."""
+    """Return the training images that have trainable objects, grouped by orientation."""
     ends = objects.read(folder, "train", len(images)).ends
     _, trainable = masks.read(folder, "train", int(ends[-1]))
     passed = np.concatenate([[0], np.cumsum(trainable, dtype=np.int64)])
@@ -79,7 +86,11 @@ def training_groups(folder: Path, images: ImageIndex, shapes: tuple[Shape, ...])
 
 
 def evaluation_index(folder: Path, manifest: Manifest | None, root: Path) -> ImageIndex:
-    """All validation images: those with objects, then those without."""
+    """Return the index of all validation images: images with objects, then images without objects.
+
+    Raises:
+        ValueError: The data set was prepared without masks.
+    """
     if manifest is None or "val_empty_names.npy" not in manifest.files:
         raise ValueError(f"{folder}: {NO_MASKS}")
     full, empty = (index.read(folder, split, root, manifest.counts[split]) for split in ("val", "val_empty"))
@@ -87,26 +98,36 @@ def evaluation_index(folder: Path, manifest: Manifest | None, root: Path) -> Ima
 
 
 def resized(images: ImageIndex, rows: Int64s, model: Mapping[str, Json]) -> Int64s:
-    """(n, 2) heights and widths of some images after the resize."""
+    """Return heights and widths (n, 2) of the images in `rows` after the resize."""
     shorter, longest = int(model["image_size"]), int(model["image_size_most"])
     return np.stack(bounded_size(images.height[rows], images.width[rows], shorter, longest), axis=1)
 
 
 def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
-    """The smallest of the shapes that holds images of these sizes (n, 2). Raises ValueError if none does."""
+    """Return the smallest shape that fits images of these sizes (n, 2).
+
+    Raises:
+        ValueError: No shape is large enough.
+    """
     height, width = sizes.max(axis=0).tolist()
     fitting = [shape for shape in shapes if shape[0] >= height and shape[1] >= width]
     if not fitting:
         raise ValueError(
-            f"an image of {height} x {width} pixels fits none of the shapes that batches are padded to; add one with "
+            f"an image of {height} x {width} pixels does not fit any padded shape. Set "
             f"workload.padded_shapes={'+'.join(f'{h}x{w}' for h, w in shapes)}+{-(-height // 32) * 32}x{-(-width // 32) * 32}"
         )
     return min(fitting, key=lambda shape: shape[0] * shape[1])
 
 
 def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup]) -> float:
-    """Pixels of images over pixels of batches, of the first epoch's first batches of a device. Raises ValueError if one fits
-    no shape."""
+    """Return the share of image pixels in the padded batches.
+
+    The share is computed from the first batches of the first epoch, BATCHES_LOOKED_AT over all
+    devices.
+
+    Raises:
+        ValueError: An image does not fit any padded shape.
+    """
     shapes = image_shapes(settings.model)
     for group in groups:
         assert group.images is not None
@@ -116,8 +137,8 @@ def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup
     steps = min(order.steps, max(1, BATCHES_LOOKED_AT // settings.devices))
     for step in range(steps):
         for replica in range(settings.devices):
-            some, _ = order(step, replica * share, (replica + 1) * share)
-            sizes = resized(images, some, settings.model)
+            batch_images, _ = order(step, replica * share, (replica + 1) * share)
+            sizes = resized(images, batch_images, settings.model)
             height, width = smallest(shapes, sizes)
             filled += int(sizes.prod(axis=1).sum())
             padded += share * height * width

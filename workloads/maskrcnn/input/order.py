@@ -1,7 +1,8 @@
-"""The order of the training images: each replica fills batches of one orientation from images of its own.
+"""Order of the training images: each replica builds batches of a single orientation from its share.
 
-As in maskrcnn_benchmark (data/samplers, mlcommons/training at v0.5): a GroupedBatchSampler over a DistributedSampler, so that
-the replicas of a step rarely all have the same orientation.
+The order matches maskrcnn_benchmark (data/samplers, mlcommons/training at v0.5), which uses a
+GroupedBatchSampler over a DistributedSampler. The replicas of a step therefore rarely all have the
+same orientation.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from workloads.common.randomness import Permutation, stream
 
 
 class StreamOrder:
-    """Which images the steps of an epoch have.
+    """Assignment of the images of an epoch to steps and replicas.
 
-    Replica r of R has the r-th part of the epoch's permutation, and its batches follow each other as their first images do. The
-    last batch of an orientation is filled up from that orientation's beginning; a replica that needs fewer steps than there are
-    goes on with its first batch.
+    Replica r of R has the r-th part of the epoch's permutation. Its batches are ordered by the
+    position of their first image. The last batch of an orientation is padded with the first images
+    of that orientation. If a replica has fewer batches than the epoch has steps, it starts again
+    with its first batch.
     """
 
     def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, replicas: int, seed: int, epoch: int) -> None:
@@ -34,7 +36,10 @@ class StreamOrder:
         self._batches: dict[int, tuple[Int64s, Int64s]] = {}
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """The images that a replica, whose are first … stop - 1 of the global batch, has in a step, and their shape."""
+        """Return the images of a replica in a step, and their padded shape.
+
+        The replica computes the positions first … stop - 1 of the global batch.
+        """
         replica = first // self.batch_size
         if replica not in self._batches:
             self._batches[replica] = self._made(replica)
@@ -42,14 +47,14 @@ class StreamOrder:
         return images[step], self.groups[group[step]].shape
 
     def _made(self, replica: int) -> tuple[Int64s, Int64s]:
-        """(steps, B) images of a replica's batches, and (steps,) their groups."""
-        places = np.arange(replica * self.share, (replica + 1) * self.share) % len(self.images)
-        drawn = self.permutation(places)
+        """Return the images (steps, B) and the groups (steps,) of a replica's batches."""
+        positions = np.arange(replica * self.share, (replica + 1) * self.share) % len(self.images)
+        drawn = self.permutation(positions)
         images, begins, groups = [], [], []
         for number in range(len(self.groups)):
-            mine = np.flatnonzero(self.group_of[drawn] == number)
-            count = -(-len(mine) // self.batch_size)
-            filled = np.resize(mine, (count, self.batch_size))
+            in_group = np.flatnonzero(self.group_of[drawn] == number)
+            count = -(-len(in_group) // self.batch_size)
+            filled = np.resize(in_group, (count, self.batch_size))
             images.append(self.images[drawn[filled]])
             begins.append(filled[:, 0])
             groups.append(np.full(count, number))

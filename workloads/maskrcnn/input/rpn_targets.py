@@ -1,13 +1,19 @@
-"""What the anchors of an image learn: labels, a sample of them by hash, regression targets.
+"""RPN targets: labels of the anchors of an image, a sample of anchors, and regression targets.
 
-Reference rpn/loss.py, matcher.py, balanced_positive_negative_sampler.py: an anchor is positive where it overlaps an object by
-0.7 or more, and where no anchor overlaps that object more; negative where it overlaps none by 0.3; and neither of both if it
-reaches beyond the image. Half of a sample are positives, or as many as there are.
+The sample is drawn by hash. The rules follow the reference (rpn/loss.py, matcher.py,
+balanced_positive_negative_sampler.py):
 
-Most anchors are far from every object. The anchors of one level and one ratio have one size, so what they overlap depends on
-the shared width, a function of the column alone, times the shared height, one of the row alone. Those above a limit lie in a
-window of columns and rows, which is found without looking at any anchor. The numbers compared are those that looking at all
-of them would give, to the last bit.
+- An anchor is positive if its overlap with an object is 0.7 or more, or if no anchor overlaps that
+  object more.
+- An anchor is negative if its overlap with every object is less than 0.3.
+- An anchor that reaches beyond the image is neither positive nor negative.
+- Up to half of a sample are positives.
+
+Most anchors are far from every object, so the code searches only a part of them. The anchors of a
+level with the same ratio have the same size. Their overlap with an object therefore depends only on
+the shared width, a function of the column, multiplied by the shared height, a function of the row.
+The anchors above a limit lie in a window of columns and rows, which is found without computing the
+overlap of each anchor. The compared numbers are bit-identical to those of an exhaustive search.
 """
 
 from __future__ import annotations
@@ -27,52 +33,61 @@ from workloads.maskrcnn.anchors import Level
 POSITIVE_IOU, NEGATIVE_IOU = 0.7, 0.3
 """Reference defaults.py, RPN.FG_IOU_THRESHOLD and BG_IOU_THRESHOLD."""
 POSITIVE_FRACTION = 0.5
-"""Of a sample, at most (reference defaults.py)."""
+"""Largest fraction of positives in a sample (reference defaults.py)."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Of all A anchors of an image."""
+    """Labels of all A anchors of an image."""
 
     value: npt.NDArray[np.int8]
-    """(A,) 1 positive, 0 negative, -1 not to be learned."""
+    """(A,) 1 for positive, 0 for negative, -1 for ignored anchors."""
     positive: Int64s
-    """(p,) flat numbers of the positives, rising."""
+    """(p,) indices of the positives in ascending order."""
     owner: Int64s
-    """(p,) the object that each overlaps most."""
+    """(p,) the object that each positive overlaps most."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """S slots of an image, positives first; unused ones have weight 0."""
+    """S sampled anchors of an image, positives first. Unused slots have weight 0."""
 
     anchor: Int32s
-    """(S,) flat numbers."""
+    """(S,) indices among all anchors."""
     label: Float32s
+    """(S,) 1 for positives, else 0."""
     weight: Float32s
+    """(S,) 1, or 0 for unused slots."""
     offset: Float32s
-    """(S, 4) what positives regress to."""
+    """(S, 4) regression targets of the positives."""
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """What objects (G,) share with the anchors of a level."""
+    """Widths and heights that G objects share with the anchors of a level."""
 
     level: Level
     width: Float64s
-    """(G, columns, R)"""
+    """(G, columns, R) shared widths in pixels."""
     height: Float64s
-    """(G, rows, R)"""
+    """(G, rows, R) shared heights in pixels."""
     areas: Float64s
-    """(G, R) areas of both together."""
+    """(G, R) sums of the areas of object and anchor."""
 
     def overlap(self, pixels: Float64s, areas: Float64s) -> Float64s:
-        """IoU where so many pixels are shared, computed as `boxes.iou` does."""
+        """Return the IoU for a shared area of `pixels`, with the same operations as `boxes.iou`."""
         return np.asarray(pixels / (areas - pixels))
 
 
 def label(levels: Sequence[Level], box: Float32s, height: int, width: int) -> Labels:
-    """Labels of the anchors of an image with these valid `height` and `width` in pixels and objects (G, 4)."""
+    """Return the labels of the anchors of an image.
+
+    Args:
+        levels: Levels of the anchors.
+        box: (G, 4) objects.
+        height: Height of the image without padding, in pixels.
+        width: Width of the image without padding, in pixels.
+    """
     value = np.full(levels[-1].stop, -1, np.int8)
     for level in levels:
         _mark_inside(level, _of_level(value, level), height, width)
@@ -91,39 +106,46 @@ def label(levels: Sequence[Level], box: Float32s, height: int, width: int) -> La
 
 
 def _of_level(flat: npt.NDArray[np.generic], level: Level) -> npt.NDArray[np.generic]:
-    """The (rows, columns, R) part of an array over all anchors."""
+    """Return the part of an array over all anchors that belongs to a level: (rows, columns, R)."""
     return flat[level.first : level.stop].reshape(level.height, level.width, len(level.base))
 
 
 def _mark_inside(level: Level, value: npt.NDArray[np.generic], height: int, width: int) -> None:
-    """Write 0 for the anchors that lie wholly inside the image."""
+    """Write 0 for the anchors that lie entirely inside the image."""
     for ratio, (left, top, right, bottom) in enumerate(level.base.tolist()):
         columns = _inside(left, right, width, level.stride)
         value[_inside(top, bottom, height, level.stride), columns, ratio] = 0
 
 
 def _inside(low: float, high: float, side: int, stride: int) -> slice:
-    """The cells whose anchor, from `low` to `high` in the first one, lies inside 0 … side - 1."""
+    """Return the cells along an axis whose anchor lies inside 0 … side - 1.
+
+    The anchor of the first cell extends from `low` to `high`.
+    """
     return slice(max(math.ceil(-low / stride), 0), max(math.ceil((side - high) / stride), 0))
 
 
 def _best(levels: Sequence[Level], box: Float64s) -> tuple[Float64s, Int64s]:
-    """Largest overlap (A,) of each anchor, where it matters; and the anchors that some object overlaps most."""
+    """Return the largest overlap (A,) of each anchor, and the best anchors of each object.
+
+    Overlaps that cannot influence a label are 0.
+    """
     shared = [_shared(level, box) for level in levels]
-    peaks = [one.overlap(one.width.max(axis=1) * one.height.max(axis=1), one.areas) for one in shared]
+    peaks = [part.overlap(part.width.max(axis=1) * part.height.max(axis=1), part.areas) for part in shared]
     of_object = np.max([peak.max(axis=1) for peak in peaks], axis=0)
     limit = np.minimum(of_object, NEGATIVE_IOU)
     best = np.zeros(levels[-1].stop)
     closest: list[Int64s] = []
-    for one, peak in zip(shared, peaks, strict=True):
-        view = _of_level(best, one.level)
-        for number, ratio, rows, columns, overlap in _windows(one, peak, limit):
-            part = view[rows, columns, ratio]
-            np.maximum(part, overlap, out=part)
+    for level_shared, peak in zip(shared, peaks, strict=True):
+        level = level_shared.level
+        view = _of_level(best, level)
+        for number, ratio, rows, columns, overlap in _windows(level_shared, peak, limit):
+            window = view[rows, columns, ratio]
+            np.maximum(window, overlap, out=window)
             if peak[number, ratio] == of_object[number]:
                 y, x = np.nonzero(overlap == of_object[number])
-                cell = (y + rows.start) * one.level.width + x + columns.start
-                closest.append(one.level.first + cell * len(one.level.base) + ratio)
+                cell = (y + rows.start) * level.width + x + columns.start
+                closest.append(level.first + cell * len(level.base) + ratio)
     return best, np.concatenate(closest)
 
 
@@ -138,37 +160,46 @@ def _shared(level: Level, box: Float64s) -> _Shared:
     return _Shared(level, sides[0], sides[1], boxes.area(box)[:, None] + boxes.area(base))
 
 
-def _windows(one: _Shared, peak: Float64s, limit: Float64s) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
-    """Object, ratio, rows, columns and overlaps (rows, columns) wherever these may reach the object's limit (G,)."""
+def _windows(shared: _Shared, peak: Float64s, limit: Float64s) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
+    """Yield the windows of anchors whose overlap may reach the limit (G,) of an object.
+
+    Each item consists of object, ratio, rows, columns, and the overlaps (rows, columns).
+    """
     for number, ratio in zip(*np.nonzero(peak >= limit[:, None]), strict=True):
-        across, down = one.width[number, :, ratio], one.height[number, :, ratio]
-        areas, least = one.areas[number, ratio], limit[number]
-        columns = _span(one.overlap(across * down.max(), areas) >= least)
-        rows = _span(one.overlap(down * across.max(), areas) >= least)
-        overlap = one.overlap(down[rows, None] * across[columns], areas)
+        across, down = shared.width[number, :, ratio], shared.height[number, :, ratio]
+        areas, least = shared.areas[number, ratio], limit[number]
+        columns = _span(shared.overlap(across * down.max(), areas) >= least)
+        rows = _span(shared.overlap(down * across.max(), areas) >= least)
+        overlap = shared.overlap(down[rows, None] * across[columns], areas)
         yield int(number), int(ratio), rows, columns, overlap
 
 
 def _span(enough: Bools) -> slice:
-    """From the first to the last that is True; what is shared grows up to a place and falls after it."""
+    """Return the span from the first to the last True.
+
+    No False lies in between, because the shared length rises to a maximum and then falls.
+    """
     first = int(enough.argmax())
     return slice(first, len(enough) - int(enough[::-1].argmax()))
 
 
 def take(levels: Sequence[Level], flat: Int64s) -> Float32s:
-    """Anchors (n, 4) of flat numbers (n,)."""
+    """Return the anchors (n, 4) with indices `flat` (n,)."""
     taken = np.empty((len(flat), 4), np.float32)
     for level in levels:
-        mine = (flat >= level.first) & (flat < level.stop)
-        cell, ratio = np.divmod(flat[mine] - level.first, len(level.base))
+        in_level = (flat >= level.first) & (flat < level.stop)
+        cell, ratio = np.divmod(flat[in_level] - level.first, len(level.base))
         row, column = np.divmod(cell, level.width)
         moves = np.stack([column, row, column, row], axis=1) * level.stride
-        taken[mine] = moves.astype(np.float32) + level.base[ratio]
+        taken[in_level] = moves.astype(np.float32) + level.base[ratio]
     return taken
 
 
 def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, key: np.uint64) -> Sample:
-    """Draw `slots` anchors: at most half positives, then negatives, each by a hash of its flat number."""
+    """Draw `slots` anchors by a hash of their indices.
+
+    At most half of the slots are positives. Negatives fill the remaining slots.
+    """
     positive, owner = labels.positive, labels.owner
     most = int(slots * POSITIVE_FRACTION)
     if len(positive) > most:
@@ -191,12 +222,12 @@ def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, k
 
 
 def _negatives(value: npt.NDArray[np.int8], count: int, key: np.uint64) -> Int64s:
-    """The first `count` negatives of a random order of all anchors; all, if there are fewer."""
+    """Return the first `count` negatives in a random order, or all negatives if there are fewer."""
     order = Permutation(key, len(value))
     blocks: list[Int64s] = []
     have, first, size = 0, 0, max(2 * count, 1)
     while have < count and first < len(value):
-        some = order(np.arange(first, min(first + size, len(value))))
-        blocks.append(some[value[some] == 0])
+        block = order(np.arange(first, min(first + size, len(value))))
+        blocks.append(block[value[block] == 0])
         have, first, size = have + len(blocks[-1]), first + size, 4 * size
     return np.concatenate(blocks)[:count] if blocks else np.zeros(0, np.int64)

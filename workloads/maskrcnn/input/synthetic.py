@@ -1,4 +1,4 @@
-"""Synthetic batches of Mask R-CNN, for throughput alone."""
+"""Synthetic batches of Mask R-CNN for throughput runs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from workloads.maskrcnn.input import rpn_targets
 
 
 class SyntheticSampleData(SyntheticData):
-    """Synthetic batches of Mask R-CNN: the arrays of `SampleData`, of images that fill the padded shape."""
+    """Synthetic batches with the arrays of `SampleData`. The images fill the padded shape."""
 
     BATCHES = 2
     STREAM = "maskrcnn synthetic"
     OBJECTS = 7
-    """Of an image, as COCO has in the mean."""
+    """Objects per image: the mean of COCO."""
     CORNERS = 16
-    """Points of an object's one polygon, an ellipse."""
+    """Points of an object's polygon, an ellipse. Each object has a single polygon."""
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """Random boxes, polygons and anchors' targets of `count` images."""
+        """Return random boxes, polygons, and anchor targets for `count` images."""
         height, width = self.shape
         most, slots = self.dataset_info.sizes["objects_per_image_most"], int(self.settings.model["rpn_samples"])
         objects = min(self.OBJECTS, most)
@@ -44,15 +44,17 @@ class SyntheticSampleData(SyntheticData):
         polygons = np.cumsum(np.tile(np.arange(most) < objects, count))
         levels = anchors.levels(self.settings.model, height, width)
         drawn = [
-            rpn_targets.sample(rpn_targets.label(levels, one, height, width), levels, one, slots, fold(key, 3, number))
-            for number, one in enumerate(box[:, :objects])
+            rpn_targets.sample(
+                rpn_targets.label(levels, image_box, height, width), levels, image_box, slots, fold(key, 3, number)
+            )
+            for number, image_box in enumerate(box[:, :objects])
         ]
         return {
             "size": np.tile(np.array([height, width], np.int32), (count, 1)),
-            "anchor": np.stack([one.anchor for one in drawn]),
-            "anchor_label": np.stack([one.label for one in drawn]),
-            "anchor_weight": np.stack([one.weight for one in drawn]),
-            "anchor_offset": np.stack([one.offset for one in drawn]),
+            "anchor": np.stack([sample.anchor for sample in drawn]),
+            "anchor_label": np.stack([sample.label for sample in drawn]),
+            "anchor_weight": np.stack([sample.weight for sample in drawn]),
+            "anchor_offset": np.stack([sample.offset for sample in drawn]),
             "box": box,
             "label": label,
             "number": np.arange(count, dtype=np.int64),

@@ -1,7 +1,9 @@
-"""Class scores and deltas of proposals to detections: score filter, suppression within a class, best of each image.
+"""Conversion of the box head's outputs to detections.
 
-The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py). Of equal scores the lower class,
-then the better proposal comes first; the reference keeps all that equal the hundredth score.
+The steps are a score filter, suppression within each class, and selection of the best detections of
+each image. The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py).
+Equal scores are ordered by class, then by the rank of the proposal. In contrast, the reference
+keeps all detections whose score equals the hundredth score.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, SCORE_MINIMUM, R
 
 @dataclass(frozen=True)
 class Detections:
-    """D detections of each of B images, best first; empty slots have label 0."""
+    """D detections for each of B images, best first. Empty slots have label 0."""
 
     box: Float32s
     """(B, D, 4)"""
@@ -27,7 +29,7 @@ class Detections:
     label: Int32s
     """(B, D) classes from 1."""
     level: Int32s
-    """(B, D) that the mask is pooled from."""
+    """(B, D) level from which the mask is pooled, the finest 0."""
 
 
 def detect(
@@ -38,10 +40,15 @@ def detect(
     rules: RegionRules,
     suppress: Suppress,
 ) -> Detections:
-    """The detections of a batch.
+    """Return the detections of a batch.
 
-    `proposals` (n_i, 4) of each image; of its first n_i regions: `probabilities` (B, R, C + 1), background first, and
-    `deltas` (B, R, C + 1, 4); `sizes` (B, 2) height and width of each image without padding.
+    Args:
+        proposals: (n_i, 4) proposals of each image i, which fill the first n_i of its R regions.
+        probabilities: (B, R, C + 1) class probabilities, background first.
+        deltas: (B, R, C + 1, 4) box deltas.
+        sizes: (B, 2) height and width of each image without padding.
+        rules: Counts and limits of the model.
+        suppress: The framework's non-maximum suppression.
     """
     shape = (len(proposals), rules.detections)
     box, score = np.zeros((*shape, 4), np.float32), np.zeros(shape, np.float32)
@@ -57,11 +64,11 @@ def detect(
 def _detect_one(
     proposed: Float32s, probabilities: Float32s, deltas: Float32s, size: Int32s, suppress: Suppress
 ) -> tuple[Float32s, Float32s, Int32s]:
-    """Boxes, scores and labels of an image, ordered by class, then falling."""
+    """Return boxes, scores, and labels of an image, ordered by class, then by descending score."""
     scores = probabilities[: len(proposed), 1:]
-    classes, places = np.nonzero(scores.T > SCORE_MINIMUM)
-    score = scores[places, classes]
-    moved = boxes.decode(deltas[places, classes + 1], proposed[places], boxes.ROI_WEIGHTS)
+    classes, rows = np.nonzero(scores.T > SCORE_MINIMUM)
+    score = scores[rows, classes]
+    moved = boxes.decode(deltas[rows, classes + 1], proposed[rows], boxes.ROI_WEIGHTS)
     box = boxes.clip(moved, *size.tolist())
     ends = np.cumsum(np.bincount(classes, minlength=scores.shape[1]))
     kept = [np.zeros(0, np.int64)]

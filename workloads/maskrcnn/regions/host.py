@@ -1,4 +1,4 @@
-"""What is decided between the two halves of a network on a CPU, arrays to arrays: proposals, then what is learned of them."""
+"""Proposals and training targets, computed on the CPU between the two stages of the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workloads.maskrcnn.regions.rois import sample
 from workloads.maskrcnn.regions.rules import RegionRules, Suppress
 
 SLOTS_ROUNDED = 8
-"""Positive slots are cut to a multiple of this: kernels are made for few shapes."""
+"""The number of positive slots is rounded up to a multiple of this, so that kernels see few shapes."""
 
 
 def proposals(
@@ -26,7 +26,10 @@ def proposals(
     suppress: Suppress,
     training: bool,
 ) -> list[Proposals]:
-    """Those of each image of a batch's `arrays`, from RPN's `objectness` (B, A) and `deltas` (B, A, 4)."""
+    """Return the proposals of each image, from RPN's `objectness` (B, A) and `deltas` (B, A, 4).
+
+    `arrays` are the arrays of the batch.
+    """
     levels = anchors.level_anchors(model, *arrays["image"].shape[1:3])
     return propose(objectness, deltas, levels, arrays["size"], rules, suppress, training)
 
@@ -34,17 +37,24 @@ def proposals(
 def learned(
     proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
 ) -> dict[str, Array]:
-    """What a batch learns: `sampled` but for `object`, and `mask` (B, M, 28, 28) of zeros and ones, float32."""
-    made = sampled(proposed, arrays, seed, rules, every_slot)
-    mask = mask_targets(made["box"], made["label"], made.pop("object"), arrays, rules.mask_side)
-    return {**made, "mask": mask}
+    """Return the training targets of a batch.
+
+    They are the arrays of `sampled` except `object`, and `mask`, float32 (B, M, 28, 28) of zeros
+    and ones.
+    """
+    regions = sampled(proposed, arrays, seed, rules, every_slot)
+    mask = mask_targets(regions["box"], regions["label"], regions.pop("object"), arrays, rules.mask_side)
+    return {**regions, "mask": mask}
 
 
 def sampled(
     proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
 ) -> dict[str, Array]:
-    """The fields of a batch's `Regions`; `object` (B, M) with M as many slots as the batch needs, rounded up (`slots`), or
-    all of them with `every_slot`."""
+    """Return the fields of a batch's `Regions`.
+
+    The shape of `object` is (B, M). M is the number of slots that the batch needs, rounded up by
+    `slots`, or the number of all slots with `every_slot`.
+    """
     coordinates = arrays["number"], int(arrays["epoch"][0]), seed
     regions = sample(proposed, arrays["box"], arrays["label"], *coordinates, rules)
     most = rules.positives if every_slot else slots(regions.positive)
@@ -52,9 +62,14 @@ def sampled(
 
 
 def mask_targets(box: Float32s, label: Array, owner: Array, arrays: Arrays, side: int) -> Float32s:
-    """(B, M, side, side) zeros and ones: what the positives among regions (B, R, 4), with `label` (B, R), see of their object.
+    """Return mask targets (B, M, side, side) of zeros and ones for the positive regions.
 
-    `owner` (B, M): its place among the image's.
+    Args:
+        box: (B, R, 4) regions.
+        label: (B, R) classes of the regions.
+        owner: (B, M) index of each region's object among the objects of its image.
+        arrays: Arrays of the batch.
+        side: Width and height of a mask.
     """
     image, slot = np.nonzero(label[:, : owner.shape[1]] > 0)
     mask = np.zeros((*owner.shape, side, side), np.float32)
@@ -65,6 +80,9 @@ def mask_targets(box: Float32s, label: Array, owner: Array, arrays: Arrays, side
 
 
 def slots(used: Array) -> int:
-    """How many of the slots (B, M), the first of which are used, an image needs at most; at least one, rounded up."""
-    most, there = int(used.sum(1).max(initial=1)), int(used.shape[1])
-    return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, there)
+    """Return the number of slots that the image with the most used slots needs, rounded up.
+
+    `used` (B, M) marks the used slots, which come first. The result is at least 1 and at most M.
+    """
+    most, available = int(used.sum(1).max(initial=1)), int(used.shape[1])
+    return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, available)

@@ -1,8 +1,10 @@
-"""RPN's outputs to proposals: the best anchors of each level, decoded, clipped, suppressed; then the best over all levels.
+"""Conversion of RPN's outputs to proposals.
 
-In training the last limit is for all images of a device together, in evaluation for each (reference
-modeling/rpn/inference.py). Anchors are ranked by their logits, the reference by the logits' sigmoid, which rounds the
-largest to equal ones. Of equal scores the earlier image, the finer level and the lower anchor come first.
+The best anchors of each level are decoded, clipped, and suppressed. Then the best proposals over
+all levels are selected. In training, the final limit applies to all images of a device together. In
+evaluation, it applies to each image (reference modeling/rpn/inference.py). Anchors are ranked by
+their logits. The reference ranks them by the sigmoid, which rounds the largest logits to equal
+scores. If scores are equal, the earlier image, the finer level, and the lower anchor come first.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Proposals:
     box: Float32s
     """(n, 4)"""
     anchor: Int64s
-    """(n,) flat number of the anchor that each was decoded from."""
+    """(n,) index of the anchor from which each proposal was decoded."""
 
     def __len__(self) -> int:
         return len(self.box)
@@ -39,10 +41,16 @@ def propose(
     suppress: Suppress,
     training: bool,
 ) -> list[Proposals]:
-    """The proposals of each image.
+    """Return the proposals of each image.
 
-    `objectness` (B, A) logits and `deltas` (B, A, 4) of A anchors; `anchors`: (A_l, 4) of each level, the finest first;
-    `sizes` (B, 2) height and width of each image without padding.
+    Args:
+        objectness: (B, A) logits of A anchors.
+        deltas: (B, A, 4) box deltas.
+        anchors: (A_l, 4) anchors of each level, from fine to coarse.
+        sizes: (B, 2) height and width of each image without padding.
+        rules: Counts of the model.
+        suppress: The framework's non-maximum suppression.
+        training: Whether to use the counts of training rather than those of evaluation.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     of_images: list[list[Proposals]] = [[] for _ in objectness]
@@ -61,33 +69,39 @@ def propose(
     merged = [_merged(of_image) for of_image in of_images]
     of_batch = rules.of_batch if training else None
     return _best(
-        merged, [row[one.anchor] for row, one in zip(objectness, merged, strict=True)], rules.of_image, of_batch
+        merged, [row[part.anchor] for row, part in zip(objectness, merged, strict=True)], rules.of_image, of_batch
     )
 
 
 def top(scores: Float32s, count: int) -> Int64s:
-    """Places (count,) of the best scores (n,), best first; of equal ones the first."""
+    """Return the indices (count,) of the best scores (n,), best first.
+
+    Equal scores keep their order.
+    """
     ranked = np.where(np.isnan(scores), -np.inf, scores)
     if count < len(ranked):
         least = np.partition(ranked, len(ranked) - count)[len(ranked) - count]
         above, equal = np.flatnonzero(ranked > least), np.flatnonzero(ranked == least)
-        places = np.concatenate([above, equal[: count - len(above)]])
-        places.sort()
+        indices = np.concatenate([above, equal[: count - len(above)]])
+        indices.sort()
     else:
-        places = np.arange(len(ranked))
-    return np.asarray(places[np.argsort(-ranked[places], kind="stable")])
+        indices = np.arange(len(ranked))
+    return np.asarray(indices[np.argsort(-ranked[indices], kind="stable")])
 
 
 def _merged(parts: list[Proposals]) -> Proposals:
-    return Proposals(np.concatenate([one.box for one in parts]), np.concatenate([one.anchor for one in parts]))
+    return Proposals(np.concatenate([part.box for part in parts]), np.concatenate([part.anchor for part in parts]))
 
 
 def _best(proposals: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None) -> list[Proposals]:
-    """The best `of_batch` of all images together, or `of_image` of each; best first within an image."""
+    """Return the best `of_batch` proposals of all images, or the best `of_image` of each image.
+
+    If `of_batch` is None, `of_image` applies. The proposals of an image are ordered best first.
+    """
     kept = [top(score, min(of_image, len(score))) for score in scores]
     if of_batch is not None:
         counts = [len(score) for score in scores]
         chosen = top(np.concatenate(scores), min(of_batch, sum(counts)))
-        image, place = np.repeat(np.arange(len(counts)), counts), np.concatenate([np.arange(count) for count in counts])
-        kept = [place[chosen[image[chosen] == number]] for number in range(len(counts))]
-    return [Proposals(one.box[places], one.anchor[places]) for one, places in zip(proposals, kept, strict=True)]
+        image, row = np.repeat(np.arange(len(counts)), counts), np.concatenate([np.arange(count) for count in counts])
+        kept = [row[chosen[image[chosen] == number]] for number in range(len(counts))]
+    return [Proposals(part.box[rows], part.anchor[rows]) for part, rows in zip(proposals, kept, strict=True)]

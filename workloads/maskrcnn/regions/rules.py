@@ -1,4 +1,4 @@
-"""How many proposals, regions and detections there are, and from which level each region is pooled; types that all share."""
+"""Counts of proposals, regions, and detections, the pooling level of a region, and shared types."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from workloads.common.arrays import Float32s, Int32s, Int64s
 from workloads.maskrcnn.boxes import area, functions
 
 Suppress = Callable[[Float32s, Float32s, float], Int64s]
-"""A framework's non-maximum suppression: boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,),
-and the overlap above which the worse box goes, to the places (k,) of those that are kept, best first; of equal scores the
-first place."""
+"""A framework's non-maximum suppression.
+
+The arguments are boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,),
+and the overlap above which the box with the lower score is dropped. The result is the indices (k,)
+of the kept boxes, best first. If scores are equal, the box with the lower index is better.
+"""
 
 PROPOSAL_NMS_IOU = 0.7
 DETECTION_NMS_IOU = 0.5
 SCORE_MINIMUM = 0.05
-"""Scores of detections must be larger."""
+"""Detections must have a higher score than this."""
 MATCH_IOU = 0.5
-"""A region that overlaps an object by so much or more is positive, every other one is background."""
+"""A region is positive if its IoU with an object is at least this.
+
+All other regions are background.
+"""
 ROUNDING = np.float32(1e-6)
-"""Added to the side's ratio before its logarithm (reference poolers.py)."""
+"""Added to the ratio of the sides before the logarithm (reference poolers.py)."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +37,34 @@ class RegionRules:
     """Counts of a model (reference config/defaults.py)."""
 
     before_nms: tuple[int, int]
-    """Anchors of a level and image that are decoded, in training and in evaluation."""
+    """Anchors decoded per level and image, in training and in evaluation."""
     after_nms: tuple[int, int]
-    """Of these, how many suppression leaves."""
+    """Anchors kept per level and image after suppression, in training and in evaluation."""
     of_batch: int
-    """Proposals of *all* images of a device in training."""
+    """Proposals for *all* images of a device in training."""
     of_image: int
-    """Proposals of one image in evaluation."""
+    """Proposals per image in evaluation."""
     regions: int
-    """Learned of an image."""
+    """Regions sampled per image in training."""
     positives: int
-    """Of these, positive at most."""
+    """Largest number of positive regions per image."""
     detections: int
-    """Of an image."""
+    """Detections per image."""
     levels: int
-    """That regions are pooled from; the finest has stride 4."""
+    """Number of levels from which regions are pooled. The finest has stride 4."""
     level_size: float
-    """Side in pixels of the smallest region of level `level_base`; level 2 is the finest."""
+    """Side in pixels of the smallest region of level `level_base`."""
     level_base: int
+    """Level of a region of `level_size`, counted as in the reference: the finest is level 2."""
     mask_side: int
-    """Of a mask that the network gives."""
+    """Width and height of the masks that the network returns."""
 
     @classmethod
     def of(cls, model: Mapping[str, Json], of_batch: int) -> RegionRules:
-        """Those of a `model`; `of_batch`: the hyperparameter `num_image_candidates`."""
+        """Return the counts of a `model`.
+
+        `of_batch` is the hyperparameter `num_image_candidates`.
+        """
         before, after, regions = model["proposals_before_nms"], model["proposals_after_nms"], int(model["rois"])
         return cls(
             before_nms=(int(before[0]), int(before[1])),
@@ -71,8 +81,10 @@ class RegionRules:
         )
 
     def level(self, boxes: Float32s) -> Int32s:
-        """(…,) which level, counted from 0, boxes (…, 4) are pooled from: floor(base + log2(√area / size + 1e-6)),
-        limited."""
+        """Return the level (…,), counted from 0, from which boxes (…, 4) are pooled.
+
+        It is floor(base + log2(√area / size + 1e-6)) - 2, clipped to the existing levels.
+        """
         xp = functions(boxes)
         ratio = xp.sqrt(area(boxes)) / np.float32(self.level_size) + ROUNDING
         level = xp.floor(xp.log2(ratio) + np.float32(self.level_base)) - 2
@@ -81,10 +93,11 @@ class RegionRules:
 
 
 def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Places of the boxes (n, 4), best first, that suppression keeps: 1 is added to right and bottom, which belong to a
-    box here.
+    """Return the indices of the boxes (n, 4) that suppression keeps, best first.
 
-    With it every framework's suppression gives the reference's result; without, small boxes overlap too little.
+    The right and bottom pixels belong to a box, so 1 is added to these edges before the call of
+    `suppress`. With this correction the result of every framework equals the reference's. Without
+    it, the overlap of small boxes would be too small.
     """
     edges = boxes.copy()
     edges[:, 2:] += 1
@@ -92,7 +105,10 @@ def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: 
 
 
 def stacked(parts: list[Float32s]) -> Float32s:
-    """Boxes (n_i, 4) of images in one array (B, most, 4), filled up with zeros; `most` is at least 1."""
+    """Return the boxes (n_i, 4) of B images in an array (B, most, 4), padded with zeros.
+
+    `most` is the largest n_i, but at least 1.
+    """
     out = np.zeros((len(parts), max(1, *map(len, parts)), 4), np.float32)
     for number, part in enumerate(parts):
         out[number, : len(part)] = part

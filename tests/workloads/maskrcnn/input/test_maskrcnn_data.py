@@ -275,7 +275,7 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
 
 
 def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
-    said = r"fits none of the shapes .*; add one with workload.padded_shapes=64x96\+96x64\+"
+    said = r"does not fit any padded shape\. Set workload.padded_shapes=64x96\+96x64\+"
     with pytest.raises(ValueError, match=said):
         settings(prepared, model={**MODEL, "padded_shapes": [[64, 96], [96, 64]]})
 
@@ -294,7 +294,8 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
         synthetic.change(root, lambda content: [e.pop("segmentation") for e in content["annotations"][::every]], folder)
     prepare(root, tmp_path / "p")
     with pytest.raises(
-        ValueError, match=rf"p: {said}; Mask R-CNN needs one for each object: .* workload=ssd needs boxes"
+        ValueError,
+        match=rf"p: {said}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which needs only boxes",
     ):
         settings(tmp_path / "p")
 
