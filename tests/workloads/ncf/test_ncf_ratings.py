@@ -161,7 +161,7 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
         (lambda folder: write(folder, HEADER[:-1]), "no ratings"),
         (lambda folder: folder / "nowhere.csv", "no such file"),
         (lambda folder: folder, "is a folder"),
-        (lambda folder: pipe(folder / "ratings.csv"), "no regular file); name the ratings file, or the zip"),
+        (lambda folder: pipe(folder / "ratings.csv"), "not a regular file); name the ratings file, or the zip"),
         (lambda folder: write_zip(folder, {"a.csv": CSV}), "holds no ratings file (looked for ratings.csv"),
         (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: "),
         *(
