@@ -1,7 +1,9 @@
-"""Files that others wrote, read without waiting and without filling the memory. Standard library only: agents use it too.
+"""Read files from external sources without waiting and with a limit on memory.
 
-`suite` and `workloads` read every file through here but those that lie in the package or that the same process made
-(a test holds the list): a log, a setting, a data set may be a pipe, a device, or of any size.
+A log, a settings file, or a data set may be a pipe, a device, or a file of any size. `suite` and
+`workloads` therefore read every file with these functions, except files of the package and files
+that the same process wrote (a test contains the list of exceptions). This module uses only the
+standard library, because agents import it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ import unicodedata
 from typing import Any, BinaryIO
 
 RECORD_BYTES = 64 << 20
-"""Most that is read of a file that is held in memory whole: run.json, status.json, settings, rules, lists of files."""
+"""Highest size of a file that is read as a whole.
+
+Examples: run.json, status.json, settings, rules, lists of files.
+"""
 _BLOCK_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -27,24 +32,31 @@ _BYTE_ORDER_MARKS = (
 
 
 def open_regular(path: str | os.PathLike[str]) -> int:
-    """A file's descriptor, for reading; nobody waits for a pipe's writer. Raises OSError for what is no regular file."""
+    """Open a regular file for reading and return its descriptor.
+
+    Opening a pipe does not wait for a writer. Raises OSError if the path is not a regular file.
+    """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(file).st_mode):
         return file
     os.close(file)
-    raise OSError(errno.EINVAL, "no regular file", os.fspath(path))
+    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
-    """The bytes of a regular file, to be read in parts. Raises OSError like `open_regular`."""
+    """Open a regular file as a binary stream. Raises OSError like `open_regular`."""
     return open(open_regular(path), "rb")
 
 
 def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> bytes:
-    """All bytes of a regular file. Raises OSError like `open_regular`, or where there are more than the limit."""
+    """Return all bytes of a regular file.
+
+    Raises OSError like `open_regular`, or if the file has more bytes than the limit.
+    """
     data = bytearray()
     with open_stream(path) as file:
-        size = os.fstat(file.fileno()).st_size  # 0 of what lies in /proc, which gives no more than a block at once
+        # The size of files in /proc is 0. They return at most one block per read.
+        size = os.fstat(file.fileno()).st_size
         while max(size, len(data)) <= limit_bytes and (block := file.read(_BLOCK_BYTES)):
             data += block
     if max(size, len(data)) > limit_bytes:
@@ -53,7 +65,10 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) ->
 
 
 def detect_encoding(head: bytes) -> tuple[str, int]:
-    """Return the encoding of a text that begins with `head`, and the bytes of its byte order mark; UTF-8 without a mark."""
+    """Return the encoding of a text that begins with `head`, and the size of its byte order mark.
+
+    Text without a byte order mark is UTF-8.
+    """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return encoding, len(mark)
@@ -61,23 +76,28 @@ def detect_encoding(head: bytes) -> tuple[str, int]:
 
 
 def read_text(path: str | os.PathLike[str], errors: str = "strict", limit_bytes: int = RECORD_BYTES) -> str:
-    """Return the text of a file, with "\\n" for line ends of all kinds and without a byte order mark.
+    """Return the text of a file without its byte order mark. All kinds of line ends become "\\n".
 
-    The text is UTF-8, unless a byte order mark says UTF-16 or UTF-32. A mark behind the start of the file is text.
+    The text is UTF-8, unless it begins with a byte order mark of UTF-16 or UTF-32. A mark after the
+    start of the file is text.
 
     Args:
         errors: As in `bytes.decode`.
 
     Raises:
         OSError: As `read_bytes`.
-        ValueError: The bytes are not text in this encoding.
+        ValueError: The bytes are not valid in this encoding.
     """
     text, _ = decode_text(read_bytes(path, limit_bytes), path, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def decode_text(data: bytes, path: str | os.PathLike[str], errors: str = "strict") -> tuple[str, str]:
-    """Return the content of a text file without its byte order mark, and the name of its encoding. Raises ValueError."""
+    """Decode the content of a text file.
+
+    Returns the text without its byte order mark, and the name of the encoding. Raises ValueError if
+    the bytes are not valid in this encoding.
+    """
     encoding, mark_bytes = detect_encoding(data)
     try:
         return data[mark_bytes:].decode(encoding, errors), encoding
@@ -85,14 +105,16 @@ def decode_text(data: bytes, path: str | os.PathLike[str], errors: str = "strict
         if encoding != "utf-8":
             raise ValueError(not_in_encoding(path, encoding)) from None
         line = data.count(b"\n", 0, mark_bytes + error.start) + 1
-        raise ValueError(f"{os.fspath(path)}: line {line}: not UTF-8; save the file with this encoding") from None
+        raise ValueError(f"{os.fspath(path)}: line {line}: not UTF-8. Save the file with this encoding") from None
 
 
 def printable(text: str) -> str:
-    """Return text from a file with spaces for the characters that a terminal obeys or that change the order of a line.
+    """Replace control and formatting characters by spaces.
 
-    These are control characters, escapes included, and formatting characters such as U+202E. Bytes of a path that are not UTF-8
-    stay (surrogates): they are printed as escape sequences of Python.
+    Text from a file is then safe to print. Control characters include escapes, which a terminal
+    executes. Formatting characters, such as U+202E, can change the order of a line. Surrogates
+    stay: they represent bytes of a path that are not UTF-8, and are printed as Python escape
+    sequences.
     """
     if text.isprintable():
         return text
@@ -102,17 +124,22 @@ def printable(text: str) -> str:
 
 
 def not_in_encoding(path: str | os.PathLike[str], encoding: str) -> str:
-    """Return the message for a file whose byte order mark names an encoding that its content is not in."""
+    """Return the error message for a file that does not match its byte order mark."""
     name = encoding[:6].upper()
-    return f"{os.fspath(path)}: not {name}, although its byte order mark says so; save the file as UTF-8"
+    return f"{os.fspath(path)}: not {name}, although it has the byte order mark of {name}. Save the file as UTF-8"
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> Any:
-    """The value in a JSON file. Raises OSError like `read_bytes`; ValueError for what is no JSON, or nested too deeply."""
+    """Return the value in a JSON file.
+
+    Raises OSError like `read_bytes`, and ValueError if the content is not JSON or is nested too
+    deeply.
+    """
     try:
         return json.loads(read_bytes(path, limit_bytes))
     except json.JSONDecodeError:
         raise
-    except (ValueError, RecursionError) as error:  # no UTF-8, a number of thousands of digits; lists without end
+    # Causes: not UTF-8, a number of thousands of digits, or deeply nested lists.
+    except (ValueError, RecursionError) as error:
         why = "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)[:80]
         raise ValueError(f"{os.fspath(path)}: {why}") from None

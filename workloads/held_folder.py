@@ -1,7 +1,9 @@
-"""A folder for half-done work that ends with its process, or with the next call of the same command if that was killed.
+"""A temporary folder for unfinished work. It is removed at the end of its process.
 
-Its holder locks it. A later call removes a folder only if this user made it and its marker, the marker names it, its holder is
-known to have ended, and nobody has locked it. Standard library only: agents use it too.
+If the process is killed, the next call of the same command removes the folder. The process that
+holds a folder locks it. A later call removes a folder only if this user created the folder and its
+marker file, the marker contains the name of the folder, the holding process has ended, and the
+folder is not locked. This module uses only the standard library, because agents import it.
 """
 
 from __future__ import annotations
@@ -28,20 +30,22 @@ def _keep_nothing(folder: Path) -> bool:
 
 
 class HeldFolder:
-    """A folder that exists as long as it is held."""
+    """A temporary folder that this process holds until `end`."""
 
     def __init__(self, parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing) -> None:
-        """Make the folder, after those of the same prefix that killed holders left are removed.
+        """Create the folder.
+
+        Folders with the same prefix that killed processes left behind are removed first.
 
         Args:
-            parent: Where it is made.
-            prefix: How its name begins.
-            must_stay: Returns True for a folder that holds something to keep.
+            parent: Existing folder in which the folder is created.
+            prefix: Beginning of its name.
+            must_stay: Returns True for a folder whose content must be kept.
         """
         remove_left(parent, prefix, must_stay)
         self._must_stay = must_stay
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self._descriptor = _locked(self.path)  # None: a file system without locks
+        self._descriptor = _locked(self.path)  # None on a file system without locks
         marker = {"folder": self.path.name, "process": this_process()}
         (self.path / MARKER).write_text(json.dumps(marker), encoding="utf-8")
 
@@ -55,7 +59,7 @@ class HeldFolder:
 
 @contextlib.contextmanager
 def held_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Yield a folder for half-done work, removed at the end."""
+    """Yield a temporary folder for unfinished work, and remove it at the end."""
     held = HeldFolder(parent, prefix)
     try:
         yield held.path
@@ -64,7 +68,7 @@ def held_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def remove_left(parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing) -> None:
-    """Remove the folders that killed holders left in `parent` under names that begin with `prefix`."""
+    """Remove the folders in `parent` with this prefix that killed processes left behind."""
     try:
         names = [name for name in os.listdir(parent) if name.startswith(prefix)]
     except OSError:
@@ -75,24 +79,32 @@ def remove_left(parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _
         descriptor = _locked(folder)
         if descriptor is None:
             continue
-        if _was_left(folder):  # still, now that nobody else may take it
+        if _was_left(folder):  # check again, now that the folder is locked
             _remove(folder, must_stay)
         os.close(descriptor)
 
 
 def names_itself(folder: Path) -> bool:
-    """Return True for a folder, not a link to one, whose marker has its name: neither a copy nor a renamed folder."""
+    """Return True if the marker of a folder contains its name.
+
+    False for a copied or renamed folder, and for a link to a folder.
+    """
     return _marker(folder).get("folder") == folder.name and not folder.is_symlink()
 
 
 def _was_left(folder: Path) -> bool:
-    """Return True if this user made the folder and its marker, and its holder is known to have ended."""
+    """Return True if this user created the folder and its marker, and the holder has ended.
+
+    Returns False if it is uncertain whether the holder has ended.
+    """
     try:
-        facts, of_marker = os.lstat(folder), os.lstat(folder / MARKER)
+        folder_status, marker_status = os.lstat(folder), os.lstat(folder / MARKER)
     except OSError:
         return False
-    is_ours = facts.st_uid == of_marker.st_uid == os.geteuid()
-    is_plain = stat.S_ISDIR(facts.st_mode) and stat.S_ISREG(of_marker.st_mode) and of_marker.st_nlink == 1
+    is_ours = folder_status.st_uid == marker_status.st_uid == os.geteuid()
+    is_plain = (
+        stat.S_ISDIR(folder_status.st_mode) and stat.S_ISREG(marker_status.st_mode) and marker_status.st_nlink == 1
+    )
     return is_ours and is_plain and names_itself(folder) and is_alive(_marker(folder).get("process")) is False
 
 
@@ -110,7 +122,11 @@ def _remove(folder: Path, must_stay: Callable[[Path], bool]) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the descriptor of a folder that nobody else held; None: somebody does, it is gone, or it cannot be locked."""
+    """Lock a folder and return its descriptor.
+
+    Returns None if a different process holds the lock, the folder no longer exists, or it cannot be
+    locked.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

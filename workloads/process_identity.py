@@ -1,4 +1,7 @@
-"""Identifies the process that controls a run or holds a folder, so that others can tell whether it still exists."""
+"""Identify the process that controls a run or holds a folder.
+
+A different process can check whether it still exists.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,18 @@ from typing import Any
 
 
 def this_process() -> dict[str, str | int]:
-    """Return what identifies this process: host, boot, process namespace, process id, and start."""
+    """Return the identity of this process: host, boot id, namespace, process id, start time."""
     return {**_machine(), "pid": os.getpid(), "start_ticks": _start_ticks(os.getpid()) or 0}
 
 
 def is_alive(process: Any) -> bool | None:
-    """Return whether a process that `this_process` described still exists; None if that is not visible from here.
+    """Return whether a process still exists, or None if this process cannot see it.
 
-    A process on another machine or in another container is not visible. A machine that was rebooted runs none of its earlier
-    processes.
+    A process on a different machine or in a different container is not visible. Processes from
+    before a reboot of the machine do not exist any more.
+
+    Args:
+        process: Identity from `this_process`.
     """
     if not isinstance(process, Mapping) or type(process.get("pid")) is not int:
         return None
@@ -42,7 +48,10 @@ def _machine() -> dict[str, str]:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks after the boot; None if it has ended, or is a zombie."""
+    """Return the start time of a process in clock ticks after the boot.
+
+    Returns None if the process has ended or is a zombie.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

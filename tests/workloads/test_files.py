@@ -53,9 +53,12 @@ def test_text_in_any_encoding_with_a_mark_and_with_any_line_ends(tmp_path, mark,
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a\n\xe4", "line 2: not UTF-8; save the file with this encoding"),
-        (codecs.BOM_UTF8 + b"a\n\xe4", "line 2: not UTF-8; save the file with this encoding"),
-        (codecs.BOM_UTF16_LE + b"a", "not UTF-16, although its byte order mark says so; save the file as UTF-8"),
+        (b"a\n\xe4", "line 2: not UTF-8. Save the file with this encoding"),
+        (codecs.BOM_UTF8 + b"a\n\xe4", "line 2: not UTF-8. Save the file with this encoding"),
+        (
+            codecs.BOM_UTF16_LE + b"a",
+            "not UTF-16, although it has the byte order mark of UTF-16. Save the file as UTF-8",
+        ),
     ],
 )
 def test_text_that_is_not_in_its_encoding_is_one_line(tmp_path, content, said):

@@ -1,1 +1,1 @@
-"""What several workloads share: hashed randomness, background reading, manifests of prepared data."""
+"""Code shared by several workloads: randomness, schedules, optimizers, prepared data."""

@@ -1,4 +1,7 @@
-"""Types of arrays by name. Arrays of prepared data: mapped into memory, and ragged ones, groups of rows end to end."""
+"""Names for array types, and access to memory-mapped files and ragged arrays of prepared data.
+
+A ragged array stores groups of rows one after the other.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ Bools = npt.NDArray[np.bool_]
 UInt8s = npt.NDArray[np.uint8]
 UInt16s = npt.NDArray[np.uint16]
 Integers = npt.NDArray[np.integer]
-"""Of any width."""
+"""Integers of any width."""
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Float32s = npt.NDArray[np.float32]
@@ -20,21 +23,31 @@ Float64s = npt.NDArray[np.float64]
 
 
 def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -> npt.NDArray[Any]:
-    """Map an .npy file. Raises ValueError naming it if it is missing, or no array (count,) of that type, or of one of several;
-    `count` None: of any shape."""
+    """Map an .npy file into memory.
+
+    Args:
+        dtype: Expected type, or several allowed types.
+        count: Expected number of elements of an array (count,). None: any shape is allowed.
+
+    Raises:
+        ValueError: The file is missing, or holds an array of a different type or shape.
+    """
     dtypes = (dtype,) if isinstance(dtype, str) else dtype
     try:
         array = np.load(path, mmap_mode="r" if count != 0 else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}). Prepare the data again") from None
     if str(array.dtype) not in dtypes or (count is not None and array.shape != (count,)):
         wanted = " or ".join(dtypes) + ("" if count is None else f" ({count},)")
-        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
+        raise ValueError(f"{path}: expected {wanted}, got {array.dtype} {array.shape}. Prepare the data again")
     return np.asarray(array.view(np.ndarray))
 
 
 def rows_of(ends: Int64s, groups: Int64s) -> tuple[Int64s, ...]:
-    """Rows of some groups, of which group g has rows ends[g - 1] … ends[g] - 1; and where the rows of each taken one end."""
+    """Return the row numbers of some groups, and the end of each of these groups in the result.
+
+    Group g consists of the rows ends[g - 1] … ends[g] - 1.
+    """
     starts = np.where(groups > 0, ends[groups - 1], 0) if len(ends) else np.zeros(0, np.int64)
     counts = ends[groups] - starts
     taken_ends = np.cumsum(counts)

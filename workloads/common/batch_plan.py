@@ -1,8 +1,9 @@
-"""Batches of samples of different lengths: buckets of fixed padded shapes, and a plan of each epoch's batches from a hash.
+"""Batches of samples of different lengths: buckets with fixed shapes and batch plans.
 
-Every process makes the same plan from the lengths alone, so all know the batches, the weights and the number of steps of an
-epoch before any sample is read. A bucket takes the lengths up to its edge and pads to it: few shapes, so nothing is compiled in
-the middle of a run.
+The plan depends only on the lengths and a hash. Every process computes the same plan, with the
+batches, the weights and the number of steps of an epoch, before it reads any sample. A bucket holds
+the samples with lengths up to its edge and pads them to the edge. Few shapes occur, so that no
+compilation happens during a run.
 """
 
 from __future__ import annotations
@@ -18,45 +19,59 @@ from workloads.common.randomness import Permutation, stream
 
 @dataclass(frozen=True)
 class Bucket:
-    """Samples longer than the edge before it, up to its own."""
+    """Samples that are longer than the previous edge, and not longer than the edge."""
 
     edge: int
-    """The longest sample that it takes, and the length that samples are padded to, in tokens."""
+    """Highest length of a sample, and the padded length of all samples, in tokens."""
     batch_samples: int
-    """Of a global batch; a multiple of the number of replicas."""
+    """Number of samples of a global batch, a multiple of the number of replicas."""
 
 
 def buckets_by_samples(edges: Sequence[int], batch_samples: int, replicas: int) -> tuple[Bucket, ...]:
-    """Batches of equally many samples. Raises ValueError if the replicas cannot share them equally."""
+    """Return buckets with the same number of samples per batch.
+
+    Raises ValueError if a batch cannot be divided equally among the replicas.
+    """
     if batch_samples % replicas:
         raise ValueError(
-            f"batch size {batch_samples} cannot be shared equally by {replicas} devices; "
-            f"type batch=global:{max(1, round(batch_samples / replicas)) * replicas}"
+            f"batch size {batch_samples} cannot be divided equally among {replicas} devices. "
+            f"Set batch=global:{max(1, round(batch_samples / replicas)) * replicas}"
         )
     return tuple(Bucket(edge, batch_samples) for edge in sorted(edges))
 
 
 def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) -> tuple[Bucket, ...]:
-    """Batches of at most `batch_tokens` tokens with padding. Raises ValueError if a replica could get no longest sample."""
+    """Return buckets with at most `batch_tokens` tokens per batch, padding included.
+
+    Raises ValueError if a batch is too small for one sample of the highest length per replica.
+    """
     if batch_tokens < max(edges) * replicas:
         raise ValueError(
-            f"batch size {batch_tokens} tokens cannot give each of {replicas} devices a sample of {max(edges)} tokens; "
-            f"type batch=global:{max(edges) * replicas} or more"
+            f"batch size {batch_tokens} tokens cannot give each of {replicas} devices a sample of {max(edges)} tokens. "
+            f"Set batch=global:{max(edges) * replicas} or more"
         )
     return tuple(Bucket(edge, batch_tokens // edge // replicas * replicas) for edge in sorted(edges))
 
 
 class BatchPlan:
-    """The batches of one epoch: buckets filled in a random order, then all batches in a random order.
+    """The batches of one epoch.
 
-    Samples that fill no batch of their bucket are left out. Where an epoch has `every` sample they go on to the next bucket,
-    and the last one fills up its last batch with samples that the epoch has already. Longer ones than any bucket are left out.
+    The samples of each bucket are divided into batches in a random order, then all batches are
+    shuffled. Samples that do not fill a batch of their bucket are left out. With `every`, they move
+    to the next bucket, and the last bucket fills up its last batch with samples that the epoch
+    already contains. Samples that are longer than the last edge are always left out.
     """
 
     def __init__(
         self, lengths: Integers, buckets: Sequence[Bucket], seed: int, epoch: int, every: bool = False
     ) -> None:
-        """`lengths` (N,): of each sample, in tokens. `buckets`: with rising edges."""
+        """Compute the batches of an epoch.
+
+        Args:
+            lengths: Length (N,) of each sample in tokens.
+            buckets: Buckets sorted by edge.
+            every: Whether the epoch contains every sample that fits into a bucket.
+        """
         self.buckets = tuple(buckets)
         edges = np.array([bucket.edge for bucket in buckets])
         assert (np.diff(edges) > 0).all(), edges
@@ -88,10 +103,13 @@ class BatchPlan:
         self.samples_left_out = len(lengths) - len(self._samples) + self.samples_repeated
 
     def __len__(self) -> int:
-        """Steps of the epoch."""
+        """Return the number of steps of the epoch."""
         return len(self._owner)
 
     def batch(self, step: int) -> tuple[Bucket, Int64s]:
-        """The bucket of the epoch's step 0, 1, …, and the samples of its global batch, replica after replica."""
+        """Return the bucket of a step, and the samples of its global batch.
+
+        Steps count from 0 in each epoch. The samples are sorted by replica.
+        """
         bucket, start = self.buckets[self._owner[step]], int(self._start[step])
         return bucket, self._samples[start : start + bucket.batch_samples]

@@ -1,4 +1,4 @@
-"""Threads that make batches beside the devices: the option that says how many, and the cores that there are."""
+"""Threads that prepare batches: an option for their number, and the available cores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from workloads.api import WorkerContext, option
 
 @dataclass(frozen=True, kw_only=True)
 class DataThreadsOptions:
-    """Option of workloads whose batches are made by threads."""
+    """Option of workloads whose batches are prepared by threads."""
 
     data_threads: int = option(
-        0, "threads per process that make batches; 0: what suits the workload", minimum=0, key="data.threads"
+        0, "threads per process that prepare batches. 0: the default of the workload", minimum=0, key="data.threads"
     )
 
 
 def own_cores(worker: WorkerContext) -> int:
-    """The cores that the process is pinned to; where it is not, as beside a GPU, its share of those that it may use."""
+    """Return the number of cores for this process.
+
+    If the process is pinned, this is the number of its cores. A process that is not pinned, for
+    example one with a GPU, gets an equal share of the cores of the host that it may use.
+    """
     usable = len(os.sched_getaffinity(0))
     return usable if worker.cores else max(1, usable // (worker.local_world_size or worker.world_size))

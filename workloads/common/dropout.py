@@ -1,4 +1,7 @@
-"""Dropout masks as a hash: the same in every framework, on any number of devices, in batches of any make-up."""
+"""Dropout masks from a hash.
+
+They do not depend on the framework, the number of devices, or the rest of the batch.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,49 @@ from workloads.common.arrays import Float32s, Int64s
 from workloads.common.randomness import bits, stream
 
 DRAWS = 4
-"""Random numbers of 16 bits that one hash gives."""
+"""Number of 16-bit random numbers from one hash."""
 RANGE = 1 << 16
+"""Number of different values of a 16-bit random number."""
 
 
 def threshold(rate: float) -> int:
-    """Draws of 16 bits below this are dropped: `rate` to within 1 / 131,072."""
+    """Return the threshold below which a 16-bit draw is dropped.
+
+    It matches `rate` to within 1 / 131,072.
+    """
     return round(rate * RANGE)
 
 
 def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
-    """(B,) keys of the masks of samples, by their numbers in the training set (B,), in an epoch; not negative."""
+    """Return the keys (B,) of the masks of samples in an epoch. Keys are not negative.
+
+    Args:
+        samples: Numbers (B,) of the samples in the training set.
+    """
     return (bits(stream(seed, "dropout", epoch), samples) >> np.uint64(1)).view(np.int64)
 
 
 def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: float) -> Float32s:
-    """What activations (positions, B, width) are multiplied by: 0 with probability `rate`, else 1 / (1 - rate).
+    """Return the factors for activations (positions, B, width).
 
-    `keys` (B,), not negative: one for each sample and epoch. `label`: tells masks of one step apart. A sample's mask depends on
-    nothing but these, its positions on no others: padding to another length changes none. `width`: a multiple of 4.
+    A factor is 0 with probability `rate`, else 1 / (1 - rate).
+
+    The mask of a sample depends only on its key and the label. The mask of a position does not
+    depend on the number of positions, so different padding does not change it.
+
+    Args:
+        keys: Keys (B,) of the samples for this epoch. Must not be negative.
+        label: Distinguishes the masks of one step.
+        width: A multiple of 4.
     """
     return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
 
 
 def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate: float) -> Float32s:
-    """The same (…, width) for the samples with these keys (…) at these positions (…), which broadcast against each other."""
+    """Return the factors of `multipliers` at single positions, (…, width).
+
+    Keys (…) and positions (…) are broadcast against each other.
+    """
     assert width % DRAWS == 0, width
     random = bits(stream(0, f"dropout/{label}"), keys[..., None], positions[..., None], np.arange(width // DRAWS))
     kept = random.astype("<u8", copy=False).view("<u2") >= threshold(rate)

@@ -1,10 +1,11 @@
-"""The manifest of a prepared data set: what was made from what, and the digest of every file.
+"""The manifest of a prepared data set: origin, options, counts, and file digests.
 
-    {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…}, "counts": {…}, "notes": […],
-     "matches_published": true | false | null, "compared": …, "files": {name: {"bytes", "sha256", "blocks"}}, "fingerprint": …}
+    {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…},
+     "counts": {…}, "notes": […], "matches_published": true | false | null, "compared": …,
+     "files": {name: {"bytes", "sha256", "blocks"}}, "fingerprint": …}
 
-A folder with a manifest is a finished preparation; the manifest is always the last file to appear. `manifest_schema` has the
-types of its values.
+A folder with a manifest is a finished preparation, because the manifest is always written last.
+`manifest_schema` defines the types of its values.
 """
 
 from __future__ import annotations
@@ -29,55 +30,70 @@ from workloads.held_folder import held_folder, remove_left
 SCHEMA = 1
 NAME = "manifest.json"
 DIGESTED_BYTES = 1 << 30
-"""Up to so much in all is read before every run: 0.8 to 1.4 s for 1 GiB in memory (EPYC, busy)."""
+"""Data sets up to this total size are read completely before every run.
+
+Reading 1 GiB from memory takes 0.8 to 1.4 s (measured on a busy AMD EPYC).
+"""
 BLOCK_BYTES = 16 << 20
-"""Of what is larger in all, each block's digest is recorded."""
+"""Block size. For data sets larger than `DIGESTED_BYTES`, the digest of each block is recorded."""
 SAMPLED_BLOCKS = 16
-"""So many of them, drawn anew, are read before every run: 256 MiB."""
+"""Number of random blocks of such a data set that are read before every run: 256 MiB."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `manifest.json` holds; `files` and `fingerprint` are filled in by `publish`."""
+    """The content of `manifest.json`. `publish` sets `files` and `fingerprint`."""
 
     dataset: str
     source: Mapping[str, Any]
-    """Name, bytes and sha256 of what was prepared."""
+    """Name, size in bytes and SHA-256 of the input of the preparation."""
     options: Mapping[str, Any]
-    """What else decides the result."""
+    """Options that decide the prepared form, in addition to the source."""
     counts: Mapping[str, int]
     notes: Sequence[str] = ()
-    """What a reader of a result on this data must know."""
+    """Differences from the public data set. Results on data with notes are in the open division."""
     matches_published: bool | None = None
-    """Whether it is the published data set, as far as can be told; None: there is none."""
+    """Whether the data matches the public data set in all checks.
+
+    None: there is no public data set.
+    """
     compared: str = ""
-    """What of the content, beside its counts, was found to be the published one's; empty: nothing."""
+    """Content that matches the public data set, in addition to the counts.
+
+    Empty if no content was compared.
+    """
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fingerprint: str = ""
     schema: int = SCHEMA
 
     @property
     def notices(self) -> list[str]:
-        """A line for each note, or for a fingerprint that is not verified."""
+        """One line for each note. Without notes, a line if the fingerprint is not verified."""
         unverified = (
             [] if self.notes else [f"{note}, so runs are open (docs/rules.md)" for note in unverified_notes(self)]
         )
         return [f"notice: {note}" for note in (*self.notes, *unverified)]
 
-    def same_origin(self, other: Manifest) -> bool:
-        """True if both come from the same bytes with the same options."""
-        mine, theirs = self.source.get("sha256"), other.source.get("sha256")
-        return (self.dataset, mine, dict(self.options)) == (other.dataset, theirs, dict(other.options))
+    def same_origin(self, manifest: Manifest) -> bool:
+        """Return whether both manifests have the same data set, source bytes, and options."""
+        mine, theirs = self.source.get("sha256"), manifest.source.get("sha256")
+        return (self.dataset, mine, dict(self.options)) == (manifest.dataset, theirs, dict(manifest.options))
 
 
 def block_digests(path: Path) -> list[str]:
-    """SHA-256 of each BLOCK_BYTES of a file; the last block may be shorter."""
+    """Return the SHA-256 of each block of a file.
+
+    Blocks have BLOCK_BYTES, except for the last block.
+    """
     with open_stream(path) as file:
         return [hashlib.sha256(block).hexdigest() for block in iter(lambda: file.read(BLOCK_BYTES), b"")]
 
 
 def sha256(path: Path, algorithm: str = "sha256") -> str:
-    """Hex digest of a file; `algorithm`: as a publisher names it, `md5`."""
+    """Return the hexadecimal digest of a file.
+
+    `algorithm` is a name for `hashlib`, such as `md5`.
+    """
     digest = hashlib.new(algorithm, usedforsecurity=False)
     with open_stream(path) as file:
         while block := file.read(1 << 20):
@@ -86,35 +102,43 @@ def sha256(path: Path, algorithm: str = "sha256") -> str:
 
 
 def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
-    """Return what a reader of a result must know; each note keeps the result open.
+    """Return the reasons why results on this data are in the open division.
 
-    A data set with a public data set's name is not known to be that one if its counts differ, if its manifest does not say so
-    (the manifest of another preparation with the name changed), if an earlier version prepared it without comparing the
-    content, or if its fingerprint is not verified (a manifest that says so may be written by hand).
+    Data with the name of a public data set is not accepted as the public data set if:
+
+    - its manifest has notes,
+    - its counts differ,
+    - its manifest does not set `matches_published`, as after a change of the name in the manifest
+      of a different data set,
+    - an earlier version prepared it without comparing the content, or
+    - its fingerprint is not verified, because a manifest can be written by hand.
 
     Args:
-        is_compared: Whether preparing data of this kind records which content was compared (`Manifest.compared`).
+        is_compared: Whether preparing data of this kind records which content was compared
+            (`Manifest.compared`).
     """
     dataset = manifest.dataset
     if manifest.notes or dataset not in published.COUNTS:
         return tuple(manifest.notes)
     looked_at = "yes" if manifest.matches_published else ""
-    found = unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again")
+    reasons = unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again")
     if manifest.matches_published and is_compared and not manifest.compared:
-        found.append(f"prepared before {dataset}'s content was compared")
-    return tuple(found) or unverified_notes(manifest)
+        reasons.append(f"prepared before {dataset}'s content was compared")
+    return tuple(reasons) or unverified_notes(manifest)
 
 
 def unverified_notes(manifest: Manifest) -> tuple[str, ...]:
-    """Return the note of a data set with a public data set's name whose fingerprint is not known to be that data set's."""
+    """Return a note if the fingerprint is not verified for the public data set of this name."""
     is_verified = fingerprints.is_verified(manifest.dataset, manifest.fingerprint)
     return () if is_verified else (fingerprints.NOT_VERIFIED,)
 
 
 def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> list[str]:
-    """The note of a data set that is not known to be the public one whose name it has, or none.
+    """Return notes on how data with the name of a public data set may differ from it.
 
-    `compared`: what of its content is the published one's. `how`: what would tell.
+    Args:
+        compared: Content that matches the public data set. Empty if no content was compared.
+        how: Reason or remedy for data whose content was not compared.
     """
     if dataset not in published.COUNTS:
         return []
@@ -124,33 +148,37 @@ def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> 
 
 
 def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """One digest over names, sizes and digests of all files."""
+    """Return one digest of the names, sizes and digests of all files."""
     lines = [f"{name} {entry['bytes']} {entry['sha256']}\n" for name, entry in sorted(files.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def read(folder: Path) -> Manifest | None:
-    """Return the manifest in `folder`, None if there is none. Raises ValueError naming the file if it is not a manifest.
+    """Return the manifest in `folder`, or None if the folder has no manifest.
 
-    Control characters in its text, which terminals obey, are replaced by spaces.
+    Control characters in its text are replaced by spaces, because terminals execute them.
+
+    Raises:
+        ValueError: The file cannot be read or is not a valid manifest. The message contains its
+            path.
     """
     path = folder / NAME
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder; name another one with --to")
+        raise ValueError(f"{folder} is not a folder. Set a different folder with --to")
     try:
         content = read_json(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); remove {folder} and prepare the data again") from None
+        raise ValueError(f"{path}: cannot be read ({error}). Remove {folder} and prepare the data again") from None
     try:
         manifest_schema.check_manifest(content, NAME)
         if content["schema"] != SCHEMA:
-            raise ValueError(f"schema {content['schema']}, not {SCHEMA}")
+            raise ValueError(f"expected schema {SCHEMA}, got {content['schema']}")
         if fingerprint(content["files"]) != content["fingerprint"]:
             raise ValueError("the fingerprint does not match the list of files")
     except ValueError as error:
-        raise ValueError(f"{path}: not a manifest ({error}); remove {folder} and prepare the data again") from None
+        raise ValueError(f"{path}: not a manifest ({error}). Remove {folder} and prepare the data again") from None
     text = {name: printable(content[name]) for name in ("dataset", "compared") if name in content}
     return Manifest(**{**content, **text, "notes": [printable(note) for note in content.get("notes", ())]})
 
@@ -158,48 +186,62 @@ def read(folder: Path) -> Manifest | None:
 def verify(
     folder: Path, manifest: Manifest, how: str = "", digested: Callable[[Path], bool] = lambda path: True
 ) -> list[str]:
-    """Compare every file with the manifest, its content where `digested` says so; returns a line each.
+    """Compare the size of every file with the manifest, and the content of selected files.
 
-    Raises ValueError naming the first bad file. `how`: the command that prepares the data set.
+    Args:
+        how: Command that prepares the data set.
+        digested: Returns whether to compare the content of a file. Default: all files.
+
+    Returns:
+        One line per file.
+
+    Raises:
+        ValueError: A file is missing or differs. The message contains the first such file.
     """
-    lines, again = [], f"remove {folder} and prepare the data again" + (f": {how}" if how else "")
+    lines, again = [], f"Remove {folder} and prepare the data again" + (f": {how}" if how else "")
     for name, entry in sorted(manifest.files.items()):
         path = folder / name
         if not path.is_file():
-            raise ValueError(f"{path}: missing; {again}")
+            raise ValueError(f"{path}: missing. {again}")
         check_inside(folder, name)
         size = path.stat().st_size
         if size != entry["bytes"]:
-            raise ValueError(f"{path}: {size:,} bytes instead of {entry['bytes']:,}; {again}")
+            raise ValueError(f"{path}: {size:,} bytes instead of {entry['bytes']:,}. {again}")
         if digested(path) and sha256(path) != entry["sha256"]:
-            raise ValueError(f"{path}: content differs from the manifest; {again}")
+            raise ValueError(f"{path}: content differs from the manifest. {again}")
         lines.append(f"{name}: {size:,} bytes, sha256 as recorded")
     return lines
 
 
 def check_inside(folder: Path, name: str) -> None:
-    """Raise ValueError if a file of a manifest is, or lies behind, a link that leaves the folder."""
+    """Raise ValueError if links lead from the path of a file to a place outside the folder."""
     target = os.path.realpath(folder / name)
     if not Path(target).is_relative_to(os.path.realpath(folder)):
-        raise ValueError(f"{folder / name}: a link to {target}, outside of {folder}; put the file itself there")
+        raise ValueError(f"{folder / name}: a link to {target}, outside of {folder}. Replace the link by the file")
 
 
 def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
-    """Compare SAMPLED_BLOCKS random blocks of all files with the manifest, if it has their digests. Raises ValueError."""
+    """Compare SAMPLED_BLOCKS random blocks of all files with the manifest.
+
+    Files without block digests in the manifest are skipped. Raises ValueError if a block differs.
+    """
     blocks = [(name, at) for name, entry in manifest.files.items() for at in range(len(entry.get("blocks", ())))]
     for name, at in random.sample(blocks, min(SAMPLED_BLOCKS, len(blocks))):
         with open_stream(folder / name) as file:
             file.seek(at * BLOCK_BYTES)
-            found = hashlib.sha256(file.read(BLOCK_BYTES)).hexdigest()
-        if found != manifest.files[name]["blocks"][at]:
-            what = f"content differs from the manifest at byte {at * BLOCK_BYTES:,}"
-            raise ValueError(f"{folder / name}: {what}; remove {folder} and prepare the data again: {how}")
+            digest = hashlib.sha256(file.read(BLOCK_BYTES)).hexdigest()
+        if digest != manifest.files[name]["blocks"][at]:
+            problem = f"content differs from the manifest at byte {at * BLOCK_BYTES:,}"
+            raise ValueError(f"{folder / name}: {problem}. Remove {folder} and prepare the data again: {how}")
 
 
 def _last_change(path: Path) -> int:
-    """Of content or of what the system says of it: the time of writing can be set back, that of the change cannot."""
-    found = path.stat()
-    return max(found.st_mtime_ns, found.st_ctime_ns)
+    """Return the time of the last change of a file or of its metadata, in nanoseconds.
+
+    A user can set the modification time back, but not the time of the metadata change.
+    """
+    status = path.stat()
+    return max(status.st_mtime_ns, status.st_ctime_ns)
 
 
 class Prepared(Dataset):
@@ -207,45 +249,68 @@ class Prepared(Dataset):
 
     @abstractmethod
     def how(self) -> str:
-        """The command that prepares this data set."""
+        """Return the command that prepares this data set."""
 
     def already(self, destination: Path, origin: Callable[[], Manifest]) -> list[str]:
-        """A line where `destination` holds this data set of the same `origin`; empty where nothing is prepared.
+        """Return a line if this data set is already prepared in `destination`, else an empty list.
 
-        Raises ValueError where something else is.
+        Args:
+            origin: Returns a manifest with the data set, source and options to compare with.
+
+        Raises:
+            ValueError: `destination` holds prepared data of a different origin.
         """
         present = read(destination)
         if present is None:
             return []
         if not present.same_origin(origin()):
             raise ValueError(
-                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content or "
-                f"options; name another folder with --to, or remove it"
+                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with different "
+                f"content or options. Set a different folder with --to, or remove this folder"
             )
         return [f"{self.name}: already prepared in {destination}"]
 
     def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared form with its manifest by content; see `workloads.api.Dataset`."""
+        """Compare the content of the prepared form with its manifest.
+
+        See `workloads.api.Dataset`.
+        """
         manifest = read(destination)
         if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+            raise ValueError(f"no prepared data in {destination}. Run: {self.how()}")
         if manifest.dataset != self.name:
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         files = verify(destination, manifest, self.how())
-        with suppress(OSError):  # of somebody else, or read-only: the next run compares again
-            os.utime(destination / NAME)  # the newest file, as after the preparation
+        # Make the manifest the newest file, as after the preparation. This fails if the file is
+        # read-only or belongs to a different user. The next run then compares the content again.
+        with suppress(OSError):
+            os.utime(destination / NAME)
         lines = self.verified(destination, manifest, files)
         return [*lines, f"{self.name}: sound, fingerprint {manifest.fingerprint}", *manifest.notices]
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
-        """What to tell of a preparation whose `files`, a line each, are the manifest's. Raises ValueError for bad content."""
+        """Check the content of prepared data, and return the lines to print.
+
+        This is called after the files were compared with the manifest.
+
+        Args:
+            files: One line per file.
+
+        Raises:
+            ValueError: The content is invalid.
+        """
         return files
 
     def check(self, destination: Path) -> None:
-        """By size, and by content up to DIGESTED_BYTES in all; above, what was changed after the manifest, and random blocks.
+        """Compare the prepared form with its manifest before a run.
 
-        A copy is newer than its manifest until `suite data verify` has found it whole. Without what lies in folders below: a
-        generated data set's images, which are looked at when they are read.
+        The sizes of all files are compared. The content of all files is compared if they have at
+        most DIGESTED_BYTES in total. In larger data sets, only the files that are newer than the
+        manifest and some random blocks are compared. The files of a copied data set can be newer
+        than its manifest until `suite data verify` succeeds.
+
+        Files in subfolders (images of a generated data set) are not compared. They are checked when
+        they are read.
         """
         manifest = read(destination)
         if manifest is None:
@@ -262,9 +327,10 @@ class Prepared(Dataset):
 
 @contextmanager
 def workspace(destination: Path) -> Iterator[Path]:
-    """Yield a folder for what becomes `destination`, next to it and removed at the end: nothing half done has the final name.
+    """Yield a temporary folder next to `destination` for data that `publish` moves there.
 
-    What an earlier call left that was killed is removed.
+    An incomplete preparation therefore never has the final name. The folder is removed at the end.
+    Folders that killed calls left behind are removed at the start.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with held_folder(destination.parent, _work_prefix(destination)) as held:
@@ -274,7 +340,7 @@ def workspace(destination: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(destination: Path) -> None:
-    """Remove what killed calls left of their work on `destination`."""
+    """Remove the temporary folders that killed calls left next to `destination`."""
     remove_left(destination.parent, _work_prefix(destination))
 
 
@@ -283,11 +349,18 @@ def _work_prefix(destination: Path) -> str:
 
 
 def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
-    """Complete the manifest with digests of the files in `folder`, and give `folder` its final name.
+    """Add digests of the files in `folder` to the manifest, and rename `folder` to `destination`.
 
-    A destination that exists without a manifest keeps its files and receives ours, the manifest last. If another
-    process has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one, or if a
-    file of one of our names, with other content, lies there.
+    If `destination` exists and has no manifest, the files are moved into it, the manifest last. Its
+    existing files are kept. If a different process has finished the same preparation in the
+    meantime, its result is kept.
+
+    Returns:
+        The manifest in `destination`.
+
+    Raises:
+        ValueError: `destination` holds a different preparation, or a file of the same name with
+            different content.
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     sizes = {name: (folder / name).stat().st_size for name in names}
@@ -307,12 +380,14 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
     if present is not None:
         if present.fingerprint == complete.fingerprint and present.same_origin(complete):
             return present
-        raise ValueError(f"{destination} holds another preparation; name another folder with --to, or remove it")
+        raise ValueError(
+            f"{destination} holds a different preparation. Set a different folder with --to, or remove this folder"
+        )
     for name in names:
-        there = destination / name
-        if os.path.lexists(there) and (not there.is_file() or sha256(there) != files[name]["sha256"]):
+        existing = destination / name
+        if os.path.lexists(existing) and (not existing.is_file() or sha256(existing) != files[name]["sha256"]):
             raise ValueError(
-                f"{there} is there already, with other content; name another folder with --to, or remove it"
+                f"{existing} already exists with different content. Set a different folder with --to, or remove this file"
             )
     for name in [*names, NAME]:
         (destination / name).parent.mkdir(parents=True, exist_ok=True)

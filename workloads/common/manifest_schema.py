@@ -1,4 +1,4 @@
-"""Types of the values in a manifest: a file that may have been written by hand, or damaged."""
+"""Types of the values in a manifest, to check files that may be damaged or written by hand."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from typing import Any
 
 LARGEST_INTEGER = 1 << 53
 _SHOWN = 40
-"""Characters of a value that a message shows."""
+"""Number of characters of a value that a message shows."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Check = Callable[[str, Any], None]
-"""Raises ValueError for a value of another type; the first argument is the name of the value in messages."""
+"""Raises ValueError if a value has the wrong type.
+
+The first argument is the name of the value for messages.
+"""
 
 
 def check_manifest(content: Any, name: str) -> None:
-    """Check the types of all values of a manifest. Raises ValueError with the first wrong value and the expected type.
+    """Check the types of all values of a manifest.
 
     Args:
         content: The JSON value of the file.
-        name: Name of the manifest's file, which it may not list.
+        name: Name of the manifest file, which `files` must not contain.
+
+    Raises:
+        ValueError: A value has the wrong type. The message contains the value and the expected
+            type.
     """
     _object("the content", content)
     missing = [key for key in _REQUIRED if key not in content]
@@ -87,8 +94,14 @@ def _list_of(check: Check) -> Check:
     return check_all
 
 
-def _object_of(checks: Mapping[str, Check], other: Check, required: tuple[str, ...] = ()) -> Check:
-    """Return a check of objects: of the values of these keys, and by `other` of all other values."""
+def _object_of(checks: Mapping[str, Check], default: Check, required: tuple[str, ...] = ()) -> Check:
+    """Return a check for objects.
+
+    Args:
+        checks: Check of the value of each key.
+        default: Check of the values of keys that are not in `checks`.
+        required: Keys that an object must have.
+    """
 
     def check_values(name: str, value: Any) -> None:
         _object(name, value)
@@ -96,7 +109,7 @@ def _object_of(checks: Mapping[str, Check], other: Check, required: tuple[str, .
             if key not in value:
                 raise ValueError(f"{name}: no {key}")
         for key, entry in value.items():
-            checks.get(key, other)(f"{name}.{key if key.isidentifier() and key.isascii() else _shown(key)}", entry)
+            checks.get(key, default)(f"{name}.{key if key.isidentifier() and key.isascii() else _shown(key)}", entry)
 
     return check_values
 
@@ -114,13 +127,13 @@ def _files(name: str, value: Any) -> None:
 
 
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 1024
-"""Longest name of a file or folder on Linux, and longest path of a file in a data set."""
+"""Highest length of a file name on Linux, and of a path in a data set, in bytes."""
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a name in a manifest is a plain relative path: not absolute, without `..` and control characters.
+    """Return whether a name in a manifest is a plain relative path.
 
-    A path that is too long for the system is not one either.
+    It must not be absolute, contain `.`, `..` or control characters, or be too long for the system.
     """
     path = PurePosixPath(name)
     if len(name.encode(errors="replace")) > MAX_PATH_BYTES:

@@ -1,8 +1,9 @@
-"""Optimizers, clipping and loss scaling, one tensor at a time, in NumPy: what every framework must compute.
+"""Optimizers, gradient clipping and loss scaling in NumPy: the specification for all frameworks.
 
-Trainers implement the same arithmetic with their own operators; tests hold them against these functions in float64. Rates are
-those of the parameter: the scheduled one times `ParameterRule.lr_multiplier`. Weight decay is coupled: decay · w is added to
-the gradient before anything else but clipping, which sees the bare gradients.
+Trainers implement the same arithmetic with the operators of their framework. Tests compare them
+with these functions in float64, one tensor at a time. The `rate` of a function is the rate of the
+parameter: the scheduled learning rate times `ParameterRule.lr_multiplier`. Weight decay is coupled:
+decay · w is added to the gradient after clipping and before all other steps.
 """
 
 from __future__ import annotations
@@ -17,27 +18,34 @@ from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, Paramet
 
 
 class Skips(Protocol):
-    """A framework's class of an optimizer."""
+    """An optimizer class of a framework."""
 
     skips: ClassVar[bool]
-    """Whether a step of it can be left out on the device, as dynamic loss scaling asks."""
+    """Whether it can skip a step on the device. Dynamic loss scaling needs this."""
 
 
 Kind = TypeVar("Kind", bound=Skips)
 
 
 def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
-    """Of a framework's optimizers by name the one that `settings` ask for; SGD with the rate inside its velocities is the LARS
-    of parameters without trust ratios.
+    """Return the optimizer class of a framework for these settings.
 
-    Raises ValueError for one that the framework does not have, or has not with dynamic loss scaling.
+    SGD with the learning rate in its velocities (`lr_in_momentum`) uses the LARS class: LARS
+    without trust ratios computes the same update.
+
+    Args:
+        kinds: Optimizer classes of the framework by name.
+
+    Raises:
+        ValueError: The framework does not have this optimizer, or not with dynamic loss scaling.
     """
     if settings.name not in kinds:
         raise invalid_choice("optimizer", settings.name, kinds)
     kind = kinds["lars" if settings.name == "sgd" and settings.lr_in_momentum else settings.name]
     if settings.loss_scaling.mode == "dynamic" and not kind.skips:
         raise ValueError(
-            f"optimizer={settings.name}: it skips no steps here, as dynamic loss scaling asks; give a static scale"
+            f"optimizer={settings.name}: this framework cannot skip steps of this optimizer, and dynamic loss scaling "
+            f"needs skipped steps. Set a static loss scale"
         )
     return kind
 
@@ -45,17 +53,20 @@ def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type
 def sgd(
     weight: Array, velocity: Array, gradient: Array, rate: float, momentum: float, decay: float
 ) -> tuple[Array, Array]:
-    """(weight, velocity) after one step: v ← m·v + (g + d·w), w ← w - rate·v.
+    """Return (weight, velocity) after one step: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    The rate multiplies afterwards, as in TensorFlow and PyTorch. MXNet's own SGD multiplies before: that is `lars` below
-    with the rate inside and without a trust ratio.
+    The velocity does not contain the rate, as in TensorFlow and PyTorch. The velocity of MXNet's
+    built-in SGD contains it. That update is `lars` with `lr_in_momentum` and without a trust ratio.
     """
     velocity = momentum * velocity + (gradient + decay * weight)
     return weight - rate * velocity, velocity
 
 
 def trust_ratio(weight: Array, gradient: Array, coefficient: float, decay: float, epsilon: float = 0.0) -> float:
-    """coefficient · ‖w‖ / (‖g‖ + decay·‖w‖ + epsilon); 1 where either norm is 0 (reference lars_util.py)."""
+    """Return coefficient · ‖w‖ / (‖g‖ + decay·‖w‖ + epsilon), or 1 if a norm is 0.
+
+    Source: reference lars_util.py.
+    """
     weight_norm, gradient_norm = float(np.linalg.norm(weight)), float(np.linalg.norm(gradient))
     if weight_norm == 0.0 or gradient_norm == 0.0:
         return 1.0
@@ -72,11 +83,14 @@ def lars(
     rule: ParameterRule,
     lr_in_momentum: bool,
 ) -> tuple[Array, Array]:
-    """(weight, velocity) after one step; the trust ratio is always in the velocity, the learning rate if `lr_in_momentum`.
+    """Return (weight, velocity) after one step of LARS.
 
-    True: v ← m·v + rate·ratio·(g + d·w), w ← w - v (reference lars_optimizer.py). False: v ← m·v + ratio·(g + d·w),
-    w ← w - rate·v, which is what NVIDIA's SGDwFASTLARS computes: its buffer holds rate·v of the last rate, and the momentum
-    is multiplied by the quotient of the two rates (v0.6 and v0.7, common/fit.py).
+    The velocity contains the trust ratio. With `lr_in_momentum`, it also contains the learning rate
+    (reference lars_optimizer.py): v ← m·v + rate·ratio·(g + d·w), w ← w - v.
+
+    Without `lr_in_momentum`: v ← m·v + ratio·(g + d·w), w ← w - rate·v. NVIDIA's SGDwFASTLARS
+    computes the same update: its buffer holds rate·v of the last rate, and it multiplies the
+    momentum by the quotient of the two rates (v0.6 and v0.7, common/fit.py).
     """
     ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.lars_adapt else 1.0
     update = ratio * (gradient + rule.decay * weight)
@@ -90,7 +104,7 @@ def lars(
 def with_momentum(
     settings: OptimizerSettings, weight: Array, velocity: Array, gradient: Array, rate: float, rule: ParameterRule
 ) -> tuple[Array, Array]:
-    """(weight, velocity) after one step of the `sgd` or `lars` that `settings` describe."""
+    """Return (weight, velocity) after one step of `sgd` or `lars`, depending on the settings."""
     if settings.name == "sgd" and not settings.lr_in_momentum:
         return sgd(weight, velocity, gradient, rate, settings.momentum, rule.decay)
     coefficient = settings.trust_coefficient
@@ -108,10 +122,13 @@ def adam(
     epsilon: float,
     decay: float = 0.0,
 ) -> tuple[Array, Array, Array]:
-    """(weight, mean, square) after update number `step`, from 1 (skipped steps do not count).
+    """Return (weight, mean, square) after update number `step`.
 
-    m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) + ε): epsilon stands where
-    PyTorch has it.
+    m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) +
+    ε). Epsilon is added after the bias correction, as in PyTorch.
+
+    Args:
+        step: Number of this update, t in the formula. It counts from 1, without skipped steps.
     """
     gradient = gradient + decay * weight
     mean = betas[0] * mean + (1 - betas[0]) * gradient
@@ -123,9 +140,10 @@ def adam(
 def rmsprop(
     weight: Array, square: Array, gradient: Array, rate: float, rho: float, epsilon: float, decay: float = 0.0
 ) -> tuple[Array, Array]:
-    """(weight, square) after one step: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
+    """Return (weight, square) after one step: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
 
-    Keras 2.1's form, which the scaling article used (keras/optimizers.py): no centring, no momentum, s starts at 0.
+    This is RMSprop of Keras 2.1, which the scaling article used (keras/optimizers.py). It has no
+    centering and no momentum, and s starts at 0.
     """
     gradient = gradient + decay * weight
     square = rho * square + (1 - rho) * gradient**2
@@ -135,7 +153,10 @@ def rmsprop(
 SLOTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("sgd", "lars"), ("velocity",)), "adam": ("exp_avg", "exp_avg_sq"), "rmsprop": ("square",),
 }  # fmt: skip
-"""Optimizer to what it keeps of each parameter, 0 at first, as the frameworks' states call it."""
+"""Optimizer to the names of its state arrays of each parameter, as in the frameworks' states.
+
+They start at 0.
+"""
 
 
 def updated(
@@ -147,37 +168,48 @@ def updated(
     weight: Array,
     *slots: Array,
 ) -> tuple[Array, ...]:
-    """The weight, and the optimizer's slots in the order of `SLOTS`, after update number `step` at the parameter's own rate."""
-    first, *others = slots
+    """Return the weight and the optimizer's state arrays after update number `step`.
+
+    Args:
+        rate: Learning rate of this parameter.
+        slots: State arrays in the order of `SLOTS`.
+    """
+    first, *rest = slots
     if settings.name == "adam":
         betas = (settings.beta1, settings.beta2)
-        return adam(weight, first, others[0], gradient, rate, step, betas, settings.epsilon, rule.decay)
+        return adam(weight, first, rest[0], gradient, rate, step, betas, settings.epsilon, rule.decay)
     if settings.name == "rmsprop":
         return rmsprop(weight, first, gradient, rate, settings.rho, settings.epsilon, rule.decay)
     return with_momentum(settings, weight, first, gradient, rate, rule)
 
 
 def clip_factor(gradients: Arrays, clip_norm: float) -> float:
-    """What all gradients are multiplied by so that their global L2 norm is at most `clip_norm`: min(1, clip_norm / norm)."""
+    """Return the factor that limits the global L2 norm of all gradients to `clip_norm`."""
     norm = float(np.sqrt(sum(float(np.square(gradient).sum()) for gradient in gradients.values())))
     return min(1.0, clip_norm / norm) if norm > 0 else 1.0
 
 
 @dataclass
 class LossScale:
-    """The scale of the loss, step by step."""
+    """The loss scale of a run. Static and dynamic loss scaling are supported."""
 
     settings: LossScaling
     scale: float = 0.0
-    """Of the next step."""
+    """Loss scale of the next step. Default: the start value of the settings."""
     clean_steps: int = 0
-    """Steps in a row without overflow since the scale last changed."""
+    """Number of consecutive steps without overflow since the last change of the scale."""
 
     def __post_init__(self) -> None:
         self.scale = self.scale or (self.settings.start if self.settings.mode != "none" else 1.0)
 
     def update(self, gradients: Mapping[str, Array]) -> bool:
-        """True if the step is taken: every scaled gradient, summed over replicas, is finite. Otherwise it is skipped."""
+        """Update the scale after a step, and return False if the step must be skipped.
+
+        With dynamic loss scaling, a step is skipped if any gradient is not finite.
+
+        Args:
+            gradients: Scaled gradients, summed over all replicas.
+        """
         if self.settings.mode != "dynamic":
             return True
         if not all(np.isfinite(gradient).all() for gradient in gradients.values()):

@@ -1,7 +1,8 @@
-"""A normal quantile function and a logarithm that are the same to the bit on every machine.
+"""A normal quantile function and a logarithm with bit-identical results on every machine.
 
-Only operations that IEEE 754 rounds correctly are used (+ − × ÷, square root, frexp), one NumPy call each, so that no
-mathematical library, vector unit or fused multiply-add can change a result.
+They use only operations with correct rounding in IEEE 754 (+ − × ÷, square root, frexp), each as a
+separate NumPy call. The results therefore do not depend on the mathematical library, the vector
+unit, or fused multiply-add instructions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ _TAIL = (
 )  # fmt: skip
 _CENTRE_HALF_WIDTH, _CENTRE_CONSTANT, _SPLIT, _MIDDLE_SHIFT = 0.425, 0.180625, 5.0, 1.6
 _LOG_SERIES = tuple(1.0 / power for power in range(23, 2, -2))
-"""Coefficients of artanh(s)/s − 1 in s², highest power first; |s| ≤ 0.1716 leaves a remainder below 1e-19."""
+"""Coefficients of artanh(s)/s − 1 in s², highest power first.
+
+For |s| ≤ 0.1716 the remainder is below 1e-19.
+"""
 
 
 def _horner(coefficients: tuple[float, ...], x: Float64s) -> Float64s:
@@ -52,7 +56,10 @@ def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], x: Float64s
 
 
 def log(x: npt.ArrayLike) -> Float64s:
-    """Natural logarithm of positive finite numbers, to about 1e-15 relative, in float64."""
+    """Return the natural logarithm of positive finite numbers in float64.
+
+    The relative error is about 1e-15.
+    """
     mantissa, exponent = np.frexp(np.asarray(x, np.float64))
     small = mantissa < ROOT_HALF
     mantissa = np.where(small, mantissa * 2.0, mantissa)
@@ -64,7 +71,7 @@ def log(x: npt.ArrayLike) -> Float64s:
 
 
 def inverse_normal(probability: Float64s) -> Float64s:
-    """Quantile of the standard normal distribution, 0 < probability < 1, one axis."""
+    """Return quantiles of the standard normal distribution, for 1-D probabilities in (0, 1)."""
     q = probability - 0.5
     out = np.empty_like(q)
     centre = np.abs(q) <= _CENTRE_HALF_WIDTH

@@ -1,11 +1,12 @@
-"""Random numbers as a hash of their coordinates.
+"""Random numbers from a hash of their coordinates.
 
-There are no generator objects: a draw is a pure function of a key and of integer coordinates (epoch, sample, attempt,
-…), so it does not depend on threads, processes, chunk sizes or the NumPy version, and any device can repeat it bit for
-bit.
+There are no generator objects. A random number is a pure function of a key and of integer
+coordinates (epoch, sample, attempt, …). It does not depend on threads, processes, chunk sizes or
+the NumPy version, and any device can compute the same bits.
 
-The hash is the output function of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-OOPSLA 2014; constants of variant 13 by D. Stafford), applied once per coordinate:
+The hash is the output function of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+number generators", OOPSLA 2014; constants of variant 13 by D. Stafford), applied once per
+coordinate:
 
     h₀ = key,   hᵢ₊₁ = mix(hᵢ + (cᵢ + 1)·γ)   modulo 2⁶⁴
 
@@ -32,16 +33,20 @@ MULTIPLIER_2 = 0x94D049BB133111EB
 MASK = 0xFFFFFFFFFFFFFFFF
 
 CHUNK = 32768
-"""Elements worked on at a time: a few arrays of 256 KiB stay in a core's second-level cache (measured: 5 % over 16,384)."""
+"""Number of elements that are processed at a time.
+
+A few arrays of 256 KiB fit into the second-level cache of a core (measured: 5 % faster than
+16,384).
+"""
 BLOCK = 64
-"""Of `Draws`: so many are hashed at a time."""
+"""Number of random numbers that `Draws` computes at a time."""
 
 _GAMMA, _M1, _M2 = np.uint64(GAMMA), np.uint64(MULTIPLIER_1), np.uint64(MULTIPLIER_2)
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32))
 
 
 def fold(key: int | np.uint64, *coordinates: int) -> np.uint64:
-    """The hash of scalar coordinates: a new key. `bits(key, *a, *b) == bits(fold(key, *a), *b)`."""
+    """Hash scalar coordinates into a new key: `bits(key, *a, *b) == bits(fold(key, *a), *b)`."""
     state = int(key)
     for coordinate in coordinates:
         state = (state + (int(coordinate) + 1) * GAMMA) & MASK
@@ -52,21 +57,26 @@ def fold(key: int | np.uint64, *coordinates: int) -> np.uint64:
 
 
 def stream(seed: int, label: str, *coordinates: int) -> np.uint64:
-    """Key of an independent stream: SHA-256 of seed and label, then `coordinates` (an epoch, say) folded in."""
+    """Return the key of an independent stream.
+
+    It is the SHA-256 of seed and label, folded with coordinates (for example, the epoch).
+    """
     digest = hashlib.sha256(f"{int(seed)}:{label}".encode()).digest()
     return fold(int.from_bytes(digest[:8], "little"), *coordinates)
 
 
 def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
-    """64 random bits for each combination of the coordinates (integers ≥ 0), which broadcast against each other.
+    """Return 64 random bits for each combination of coordinates, as uint64 of the broadcast shape.
 
-    Put scalar coordinates first: they cost nothing. Returns uint64 of the broadcast shape.
+    Args:
+        coordinates: Integers ≥ 0 that are broadcast against each other. Put scalars first, because
+            leading scalars take almost no time.
     """
     state: UInt64s = np.full((), key, np.uint64)
     for coordinate in coordinates:
         array = np.asarray(coordinate)
         if array.dtype.kind not in "iu":
-            raise ValueError(f"coordinates must be integers, not {array.dtype}")
+            raise ValueError(f"coordinates: expected integers, got {array.dtype}")
         if state.ndim == 0 and array.ndim == 0:
             state = np.full((), fold(int(state), int(array)), np.uint64)
         else:
@@ -75,7 +85,10 @@ def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
 
 
 def _hash_step(state: UInt64s, coordinate: Integers) -> UInt64s:
-    """mix(state + (coordinate + 1)·γ), broadcast, in chunks that stay in cache."""
+    """Return mix(state + (coordinate + 1)·γ) of the broadcast shape.
+
+    It is computed in chunks that fit into the cache.
+    """
     shape = np.broadcast_shapes(state.shape, coordinate.shape)
     out = np.empty(shape, np.uint64)
     states, coordinates = np.broadcast_to(state, shape), np.broadcast_to(coordinate, shape)
@@ -90,7 +103,7 @@ def _hash_step(state: UInt64s, coordinate: Integers) -> UInt64s:
 
 
 def _chunks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of the first axis with about CHUNK elements each."""
+    """Yield slices of the first axis with about CHUNK elements each."""
     inner = int(np.prod(shape[1:], dtype=np.int64))
     step = max(1, CHUNK // max(1, inner))
     for first in range(0, shape[0], step):
@@ -98,7 +111,7 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[slice]:
 
 
 def mix(state: UInt64s, scratch: UInt64s) -> None:
-    """The finaliser of SplitMix64, in place; `scratch` has the shape of `state`."""
+    """Apply the finalizer of SplitMix64 in place. `scratch` has the shape of `state`."""
     for shift, multiplier in ((_S30, _M1), (_S27, _M2)):
         np.right_shift(state, shift, out=scratch)
         np.bitwise_xor(state, scratch, out=state)
@@ -108,9 +121,9 @@ def mix(state: UInt64s, scratch: UInt64s) -> None:
 
 
 def integers(random: UInt64s, n: int) -> Int64s:
-    """Integers in [0, n), n ≤ 2³²: (upper 32 bits · n) >> 32. The bias is below n / 2³²."""
+    """Return integers in [0, n), n ≤ 2³²: (upper 32 bits · n) >> 32. The bias is below n / 2³²."""
     if not 1 <= n <= 1 << 32:
-        raise ValueError(f"n must lie in 1 … 2**32, not {n}")
+        raise ValueError(f"n: expected 1 … 2**32, got {n}")
     out = np.right_shift(random, _S32)
     out = np.asarray(out)
     np.multiply(out, np.uint64(n), out=out)
@@ -119,24 +132,28 @@ def integers(random: UInt64s, n: int) -> Int64s:
 
 
 def uniform(random: UInt64s) -> Float64s:
-    """float64 in [0, 1): the upper 53 bits as a fraction, so every value is exact."""
+    """Return float64 in [0, 1): the upper 53 bits as a fraction, so every value is exact."""
     upper = np.asarray(np.right_shift(random, _S11)).view(np.int64)
     return np.asarray(upper * 2.0**-53)
 
 
 def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np.floating]:
-    """Standard normal draws of the shape of `random`, at most about 8.2 in size; one per 64 random bits."""
+    """Return standard normal numbers of the shape of `random`, one per 64 random bits.
+
+    Their absolute value is at most about 8.2.
+    """
     flat = np.asarray(random).reshape(-1)
     out = np.empty(flat.size, dtype)
     for first in range(0, flat.size, CHUNK):
         upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
-        # The middle of one of 2⁵² equal cells: never 0 or 1, and exactly symmetric about one half.
+        # The probability is the middle of one of 2⁵² equal cells: never 0 or 1, and exactly
+        # symmetric about 1/2.
         out[first : first + CHUNK] = inverse_normal(np.asarray((upper + 0.5) * 2.0**-52, np.float64))
     return out.reshape(np.shape(random))
 
 
 class Draws:
-    """Random numbers in a row: draw i is the hash of (key, i)."""
+    """A sequence of random numbers. Number i is the hash of (key, i)."""
 
     def __init__(self, key: int | np.uint64) -> None:
         self.key = int(key)
@@ -144,7 +161,7 @@ class Draws:
         self._block: list[float] = []
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
-        """In [low, high)."""
+        """Return a random number in [low, high)."""
         at = self.used % BLOCK
         if at == 0:
             self._block = uniform(bits(self.key, np.arange(self.used, self.used + BLOCK))).tolist()
@@ -152,36 +169,47 @@ class Draws:
         return low + (high - low) * self._block[at]
 
     def integer(self, low: int, high: int) -> int:
-        """In low … high, both included."""
+        """Return a random integer in low … high, both included."""
         return low + int(self.uniform() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
-        """True with `probability`."""
+        """Return True with the given probability."""
         return self.uniform() < probability
 
     def part(self, *coordinates: int) -> Draws:
-        """Draws of their own: what one part of a scene uses cannot shift another."""
+        """Return an independent sequence for a part of a scene.
+
+        Draws of one part do not change the other parts.
+        """
         return Draws(fold(self.key, *coordinates))
 
 
 class Permutation:
-    """A random bijection of 0 … size - 1, evaluated where it is asked for; it stores about √size numbers.
+    """A random bijection of 0 … size - 1, evaluated only at the requested positions.
 
-    A position is split into two digits (x = left·b + right, a·b just above size) that six rounds of an unbalanced
-    Feistel network change in turn by tables of hashed values; a result beyond the end is fed in again (cycle walking).
+    It stores about √size numbers. A position is split into two digits: x = left·b + right, with a·b
+    slightly above size. Six rounds of an unbalanced Feistel network change the digits in turn, with
+    tables of hashed values. A result beyond the end is permuted again (cycle walking).
     """
 
     ROUNDS = 6
-    """Luby and Rackoff (1988) need four rounds of random functions; two more for the short digits used here."""
+    """Luby and Rackoff (1988) need four rounds of random functions.
+
+    Two rounds are added because the digits are short.
+    """
 
     def __init__(self, key: int | np.uint64, size: int) -> None:
         if not 1 <= size <= 1 << 48:
-            raise ValueError(f"a permutation has between 1 and 2**48 positions, not {size}")
+            raise ValueError(f"size of a permutation: expected 1 … 2**48, got {size}")
         self.size = size
         self.left_size = _ceiling_root(size)
         self.right_size = -(-size // self.left_size)
         self.tables: list[Int64s] = []
-        """Table i is added to the left digit (even i; indexed by the right digit) or to the right one (odd i)."""
+        """Tables of the rounds.
+
+        For even i, table i is indexed by the right digit and added to the left digit. For odd i,
+        the digits are swapped.
+        """
         for number in range(self.ROUNDS):
             domain, target = self.right_size, self.left_size
             if number % 2:
@@ -189,11 +217,11 @@ class Permutation:
             self.tables.append(integers(bits(key, number, np.arange(domain)), target))
 
     def __call__(self, positions: npt.ArrayLike) -> Int64s:
-        """The images, int64, of `positions` (integers in 0 … size - 1, any shape)."""
-        given = np.asarray(positions, np.int64)
-        flat = given.reshape(-1)
+        """Return the images of `positions` (integers in 0 … size - 1, any shape) as int64."""
+        indices = np.asarray(positions, np.int64)
+        flat = indices.reshape(-1)
         if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= self.size):
-            raise ValueError(f"positions must lie in 0 … {self.size - 1}")
+            raise ValueError(f"positions: expected 0 … {self.size - 1}, got {int(flat.min())} … {int(flat.max())}")
         out = np.empty(flat.size, np.int64)
         for rows in _chunks((flat.size,)):
             block = out[rows]
@@ -204,19 +232,20 @@ class Permutation:
                 self._encrypt(block[beyond], walked)
                 block[beyond] = walked
                 beyond = beyond[walked >= self.size]
-        return out.reshape(given.shape)
+        return out.reshape(indices.shape)
 
     def _encrypt(self, positions: Int64s, out: Int64s) -> None:
-        """The bijection of 0 … left_size·right_size - 1."""
+        """Write the bijection of 0 … left_size·right_size - 1 at `positions` to `out`."""
         left = positions // self.right_size
         right = np.multiply(left, self.right_size, out=out)
         right = np.subtract(positions, right)
         scratch = np.empty_like(left)
         for number, table in enumerate(self.tables):
-            changed, other, modulus = (right, left, self.right_size) if number % 2 else (left, right, self.left_size)
-            np.add(changed, table[other], out=changed)
+            changed, index, modulus = (right, left, self.right_size) if number % 2 else (left, right, self.left_size)
+            np.add(changed, table[index], out=changed)
             np.subtract(changed, modulus, out=scratch)
-            # Subtract the modulus where that stays positive: as unsigned numbers, a negative one is the larger.
+            # Subtract the modulus if the result is not negative. As an unsigned number, a negative
+            # difference is larger than the original, so the minimum keeps the original.
             unsigned = changed.view(np.uint64)
             np.minimum(unsigned, scratch.view(np.uint64), out=unsigned)
         np.multiply(left, self.right_size, out=out)
@@ -224,7 +253,7 @@ class Permutation:
 
 
 def _ceiling_root(size: int) -> int:
-    """The smallest r with r·r ≥ size."""
+    """Return the smallest r with r·r ≥ size."""
     root = int(size**0.5)
     while root * root < size:
         root += 1

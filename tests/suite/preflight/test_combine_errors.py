@@ -86,7 +86,7 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     first, device, data, runs = run(tmp_path, "workload=ncf")
     assert first == "run_suite.py: 2 problems prevent this command from running here:"
     assert device.endswith("set device=cpu. For a small run without a data set, set profile=demo")
-    assert "https://grouplens.org/datasets/movielens/20m/ and type: suite data prepare ml-20m" in data
+    assert "https://grouplens.org/datasets/movielens/20m/ and run: suite data prepare ml-20m" in data
     assert runs == f"{TYPE}workload=ncf profile=demo gpus=1"
 
 

@@ -49,9 +49,11 @@ def test_a_batch_of_tokens_never_has_more_with_padding_and_is_shared_equally():
 
 
 def test_what_replicas_cannot_share_is_refused():
-    with pytest.raises(ValueError, match=r"^batch size 10 cannot be shared equally by 4 devices.*type batch=global:8$"):
+    with pytest.raises(
+        ValueError, match=r"^batch size 10 cannot be divided equally among 4 devices.*Set batch=global:8$"
+    ):
         buckets_by_samples([8], 10, 4)
     with pytest.raises(
-        ValueError, match=r"^batch size 100 tokens cannot .* of 4 devices.*type batch=global:256 or more$"
+        ValueError, match=r"^batch size 100 tokens cannot .* of 4 devices.*Set batch=global:256 or more$"
     ):
         buckets_by_tokens([32, 64], 100, 4)

@@ -49,7 +49,7 @@ def test_a_folder_without_a_manifest_keeps_its_files(tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "download.zip").write_text("mine")
     (tmp_path / "toy" / "a.bin").write_text("mine as well")
-    with pytest.raises(ValueError, match=r"a\.bin is there already"):
+    with pytest.raises(ValueError, match=r"a\.bin already exists with different content"):
         make(tmp_path / "toy")
     (tmp_path / "toy" / "a.bin").unlink()
     made = make(tmp_path / "toy")
@@ -61,7 +61,7 @@ def test_a_folder_without_a_manifest_keeps_its_files(tmp_path):
 
 def test_the_same_preparation_twice_is_one_and_another_is_refused(tmp_path):
     assert make(tmp_path / "toy") == make(tmp_path / "toy")
-    with pytest.raises(ValueError, match=r"another preparation; .* --to"):
+    with pytest.raises(ValueError, match=r"a different preparation. .* --to"):
         make(tmp_path / "toy", content="y")
     assert (tmp_path / "toy" / "a.bin").read_text() == "x"
 
@@ -118,7 +118,7 @@ def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path,
     Toy().check(folder)
     (folder / "a.bin").write_text("abcdefghiX")
     os.utime(folder / manifests.NAME)  # newer than what was changed
-    with pytest.raises(ValueError, match=r"a\.bin: content differs from the manifest at byte 8; .*make-demo toy$"):
+    with pytest.raises(ValueError, match=r"a\.bin: content differs from the manifest at byte 8. .*make-demo toy$"):
         Toy().check(folder)
     monkeypatch.setattr(manifests, "SAMPLED_BLOCKS", 1)
     monkeypatch.setattr("random.sample", lambda blocks, count: blocks[:count])
@@ -203,7 +203,7 @@ WRONG_TYPES = [
     (("files", "a.bin", "blocks"), [5], "files: a.bin.blocks[0]: expected a SHA-256 of 64 hexadecimal digits, got 5"),
     (("fingerprint",), 5, "fingerprint: expected a SHA-256 of 64 hexadecimal digits, got 5"),
     (("schema",), "1", 'schema: expected an integer from 0 on, got "1"'),
-    (("schema",), 2, "schema 2, not 1"),
+    (("schema",), 2, "expected schema 1, got 2"),
     (("what",), 1, 'unknown key "what"; allowed: dataset, source,'),
 ]  # fmt: skip
 
@@ -216,7 +216,7 @@ def test_a_value_of_a_wrong_type_is_one_line(tmp_path, keys, value, said):
         manifests.read(tmp_path / "toy")
     message = str(caught.value)
     assert message.startswith(f"{path}: not a manifest ({said}")
-    assert message.endswith(f"; remove {tmp_path / 'toy'} and prepare the data again")
+    assert message.endswith(f". Remove {tmp_path / 'toy'} and prepare the data again")
     assert message.isprintable()
 
 
@@ -293,7 +293,7 @@ def test_links_that_leave_the_folder_are_refused(tmp_path, is_folder, is_absolut
     path.symlink_to(tmp_path / "outside" if is_absolute else "../outside")
     for look in (Toy().verify, Toy().check):
         with pytest.raises(
-            ValueError, match=rf": a link to {tmp_path}/outside.*, outside of .*; put the file itself there"
+            ValueError, match=rf": a link to {tmp_path}/outside.*, outside of .*. Replace the link by the file"
         ):
             look(tmp_path / "toy")
 

@@ -139,9 +139,9 @@ def test_a_permutation_is_evaluated_anywhere_and_depends_on_its_key():
     ("call", "said"),
     [
         (lambda: bits(1, np.arange(3.0)), "integers"),
-        *((lambda n=n: integers(bits(1, np.arange(3)), n), "n must") for n in (0, -1, (1 << 32) + 1)),
+        *((lambda n=n: integers(bits(1, np.arange(3)), n), "n: expected 1") for n in (0, -1, (1 << 32) + 1)),
         *((lambda at=at: Permutation(1, 10)(at), "positions") for at in ([-1], [10], [0, 10])),
-        *((lambda size=size: Permutation(1, size), "between 1") for size in (0, -3, 1 << 49)),
+        *((lambda size=size: Permutation(1, size), "size of a permutation: expected 1") for size in (0, -3, 1 << 49)),
     ],
 )
 def test_what_is_out_of_range_is_refused(call, said):

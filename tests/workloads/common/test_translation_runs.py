@@ -47,11 +47,11 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
 @pytest.mark.parametrize(
     ("workload", "overrides", "words"),
     [
-        ("gnmt", ("gpus=1", "device=cpu"), r" and type: \S*suite data prepare wmt16-en-de --from FOLDER"),
-        ("gnmt", ("profile=demo", "gpus=3", "oversubscribe=true"), "32 cannot be shared equally by 3 devices"),
+        ("gnmt", ("gpus=1", "device=cpu"), r" and run: \S*suite data prepare wmt16-en-de --from FOLDER"),
+        ("gnmt", ("profile=demo", "gpus=3", "oversubscribe=true"), "32 cannot be divided equally among 3 devices"),
         ("gnmt", ("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
         ("gnmt", ("profile=demo", "precision=fp64"), "precision"),
-        ("transformer", ("gpus=1", "device=cpu"), r" and type: \S*suite data prepare wmt17-en-de --from FOLDER"),
+        ("transformer", ("gpus=1", "device=cpu"), r" and run: \S*suite data prepare wmt17-en-de --from FOLDER"),
         ("transformer", ("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
         ("transformer", ("profile=demo", "batch=global:8"), "batch"),
         ("transformer", ("profile=demo", "precision=fp64"), "precision"),

@@ -242,8 +242,8 @@ def test_close_stops_an_unfinished_train(folder):
         (lambda path: path.write_bytes(b""), r"test_item\.npy"),
         (lambda path: path.write_bytes(b"\x93NUMPY\x01\x00"), r"test_item\.npy"),
         (lambda path: path.write_bytes(path.read_bytes()[:-8]), r"test_item\.npy"),
-        (lambda path: np.save(path, np.zeros(USERS)), r"float64 .* instead of int32"),
-        (lambda path: np.save(path, np.zeros(3, np.int32)), r"\(3,\) instead of int32"),
+        (lambda path: np.save(path, np.zeros(USERS)), r"expected int32 .*, got float64"),
+        (lambda path: np.save(path, np.zeros(3, np.int32)), r"expected int32 .*, got int32 \(3,\)"),
         (lambda path: np.save(path, np.array([{}] * USERS), allow_pickle=True), r"test_item\.npy"),
     ],
 )

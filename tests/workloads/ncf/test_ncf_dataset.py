@@ -192,7 +192,7 @@ def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
     stricter = ML1M()
     stricter.min_ratings = 21
     for dataset, file in ((ML1M(), other), (stricter, source), (ML100K(), source)):
-        with pytest.raises(ValueError, match=r"holds ml-1m .* --to, or remove it"):
+        with pytest.raises(ValueError, match=r"holds ml-1m .* --to, or remove this folder"):
             dataset.prepare(file, destination)
     assert written(destination) == before
 

@@ -163,7 +163,7 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
         (lambda folder: folder, "is a folder"),
         (
             lambda folder: pipe(folder / "ratings.csv"),
-            "no regular file). Set --from to the ratings file, or to the zip",
+            "not a regular file). Set --from to the ratings file, or to the zip",
         ),
         (lambda folder: write_zip(folder, {"a.csv": CSV}), "contains no ratings file, expected ratings.csv"),
         (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: "),

@@ -163,8 +163,8 @@ RANDOM = "starts from random weights; leave it out"
     [
         (("backbone.allow_other=true",), None, f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
         ((), "/nowhere/x.pth", "/nowhere/x.pth: No such file or directory; "),
-        ((), "/", "backbone.weights=/: no regular file"),
-        ((), "/dev/zero", "/dev/zero: no regular file"),
+        ((), "/", "backbone.weights=/: not a regular file"),
+        ((), "/dev/zero", "/dev/zero: not a regular file"),
         ((), "{file}", "type backbone.allow_other=true (division open)"),
         (("profile=demo",), "{file}", f"profile=demo {RANDOM}"),
         (("profile=synthetic",), "{file}", f"profile=synthetic {RANDOM}"),
@@ -198,7 +198,7 @@ BAD = {
     "truncated": (lambda path: path.write_bytes(tar(FEW_ARRAYS)[:100_000]), ""),
     "hostile": (hostile, "which weights have no use for"),
     "large": (lambda path: path.touch() or os.truncate(path, 1 << 40), "more than 1,073,741,824 bytes"),
-    "a pipe": (os.mkfifo, "no regular file"),
+    "a pipe": (os.mkfifo, "not a regular file"),
 }
 
 

@@ -120,7 +120,7 @@ def test_sizes_for_scaling_studies_and_profiles():
 
 def test_a_batch_too_small_for_its_longest_pair_is_refused():
     with pytest.raises(
-        ValueError, match=r"cannot give each of 8 devices a sample of 256 tokens; type batch=global:2048"
+        ValueError, match=r"cannot give each of 8 devices a sample of 256 tokens. Set batch=global:2048"
     ):
         made("reference", global_batch_size=1_024)
 

@@ -1,1 +1,1 @@
-"""What data sets share beside their kind: where they are downloaded, how they are generated, batches made ahead."""
+"""Code for data sets of every kind: download pages, generated data, text lines, prefetching."""

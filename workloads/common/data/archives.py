@@ -1,4 +1,4 @@
-"""Archives that others packed: what reading a damaged one raises."""
+"""Exceptions from reading damaged archives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import zlib
 
 try:
     from lzma import LZMAError
-except ImportError:  # a Python without liblzma: archives of this kind are refused as unknown
+except ImportError:  # this Python has no liblzma, so it rejects LZMA archives as an unknown kind
     LZMAError = zlib.error  # type: ignore[misc,assignment]
 
 DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, LZMAError),
-    *(EOFError, NotImplementedError, RuntimeError),  # cut off; an unknown method; encrypted
+    *(EOFError, NotImplementedError, RuntimeError),  # truncated, unknown compression, encrypted
 )
-"""Beside OSError."""
+"""Exceptions for a damaged archive, in addition to OSError."""
 
 
 def why(error: Exception) -> str:
-    """What is said of it, in one line."""
+    """Return the message of an exception in one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Where the public data sets are downloaded by hand, and the line that asks for one that is not prepared."""
+"""Download pages of the public data sets, and the error message for data that is not prepared."""
 
 from __future__ import annotations
 
@@ -17,24 +17,29 @@ DOWNLOADS = {
     "wmt16-en-de": "https://www.statmt.org/wmt16/translation-task.html",
     "wmt17-en-de": "https://www.statmt.org/wmt17/translation-task.html",
 }
-"""Data set to its publisher's page. Nothing is fetched from there: several ask for an agreement first."""
+"""Data set to its publisher's page.
+
+The suite downloads no data, because several publishers require an agreement.
+"""
 
 
 def prepared(folder: Path, default: str, source: str = "FOLDER") -> Manifest:
-    """The manifest of the data set that is prepared in `folder`, which has the data set's name.
+    """Return the manifest of the data set that is prepared in `folder`.
 
     Args:
-        default: the name where the folder has none.
-        source: what `--from` takes.
+        folder: Folder of the prepared data. Its name is the name of the data set.
+        default: Name of the data set if the folder has no name.
+        source: Argument of `--from` in the command of the error message.
 
     Raises:
-        ValueError: there is none; where to download it and what to type.
+        ValueError: The folder holds no prepared data. The message contains the download page and
+            the command to run.
     """
     manifest = manifests.read(folder)
     if manifest is not None:
         return manifest
     name = folder.name or default
     if name.endswith("-demo"):
-        raise ValueError(f"no prepared data in {folder}; type: suite data make-demo {name}")
-    first = f"download it from {DOWNLOADS[name]} and type" if name in DOWNLOADS else "type"
-    raise ValueError(f"no prepared data in {folder}; {first}: suite data prepare {name} --from {source} --to {folder}")
+        raise ValueError(f"no prepared data in {folder}. Run: suite data make-demo {name}")
+    first = f"Download it from {DOWNLOADS[name]} and run" if name in DOWNLOADS else "Run"
+    raise ValueError(f"no prepared data in {folder}. {first}: suite data prepare {name} --from {source} --to {folder}")

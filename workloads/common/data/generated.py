@@ -1,4 +1,4 @@
-"""Data sets that are generated instead of read, through the same preparation as the real ones."""
+"""Generated data sets. They are prepared by the same code as real data sets."""
 
 from __future__ import annotations
 
@@ -12,35 +12,46 @@ from workloads.common.manifest import Manifest
 
 
 class Generated(Dataset):
-    """A data set for demos; stands before the class whose layout it has: `class Demo(Generated, RealLayout)`."""
+    """Mixin of generated data sets.
+
+    List it before the class with the layout: `class Demo(Generated, RealLayout)`.
+    """
 
     generated = True
     lines: Callable[[Manifest, Path], list[str]]
-    """What to tell after generating: a method of the other class, or of the data set."""
+    """Returns the lines to print after generating.
+
+    The layout class, or the data set itself, defines this method.
+    """
 
     @abstractmethod
     def generate(self, folder: Path) -> Manifest:
-        """Write the data set and its prepared form below `folder`; the manifest of it all."""
+        """Write the data set and its prepared form below `folder`, and return the manifest."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Refused: this data set is generated."""
-        raise ValueError(f"{self.name} is generated, not read; type: {self.how()}")
+        """Raise ValueError, because this data set is generated."""
+        raise ValueError(f"{self.name} is a generated data set and cannot be read from files. Run: {self.how()}")
 
     def make_demo(self, destination: Path) -> list[str]:
-        """Generate, unless that is done already; lines to print. Two processes may do so at once.
+        """Generate the data set if it does not exist yet, and return the lines to print.
 
-        Raises ValueError if `destination` holds another data set.
+        Two processes may generate the same data set at the same time.
+
+        Raises:
+            ValueError: `destination` holds a different data set.
         """
         manifests.remove_unfinished(destination)
         present = manifests.read(destination)
         if present is not None:
             if present.dataset != self.name:
-                raise ValueError(f"{destination} holds {present.dataset}; name another folder with --to, or remove it")
+                raise ValueError(
+                    f"{destination} holds {present.dataset}. Set a different folder with --to, or remove this folder"
+                )
             return [f"{self.name}: already generated in {destination}"]
         with manifests.workspace(destination) as folder:
             manifest = manifests.publish(folder, destination, self.generate(folder))
         return self.lines(manifest, destination)
 
     def how(self) -> str:
-        """The command that makes this data set."""
+        """Return the command that generates this data set."""
         return f"suite data make-demo {self.name}"

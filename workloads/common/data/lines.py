@@ -1,7 +1,8 @@
-"""Lines of text files, in blocks or whole. Errors name the file and the line.
+"""Read the lines of text files, in blocks or all at once. Errors contain the file and the line.
 
-Files are UTF-8, or UTF-16 or UTF-32 with a byte order mark. The mark at the start of a file is not text. A line ends with LF or
-CRLF. A single CR is a character of the line, as in the published corpora, which have CRs inside sentences.
+Files are UTF-8, or UTF-16 or UTF-32 with a byte order mark. The mark at the start of a file is
+skipped. A line ends with LF or CRLF. A single CR is a character of the line, because the published
+corpora have CRs inside sentences.
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ _LONGEST_MARK_BYTES = 4
 
 
 def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
-    """Yield a file as UTF-8 without its byte order mark, in pieces that end with a line. Raises ValueError naming it.
+    """Yield the content of a text file as UTF-8, in pieces that end at a line end.
 
-    `has_mark` False: a file that the suite wrote, where a byte order mark at the start is text.
+    Args:
+        has_mark: Whether to skip a byte order mark. Set it to False for a file that the suite
+            wrote, in which a byte order mark at the start is text.
+
+    Raises:
+        ValueError: The file cannot be read. The message contains its path.
     """
     try:
         with open_stream(path) as file:
@@ -31,7 +37,10 @@ def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
 
 
 def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterator[bytes]:
-    """Yield the content of an open file as `chunks` does; `path` is its name in messages."""
+    """Yield the content of an open file in the same way as `chunks`.
+
+    `path` is its name in messages.
+    """
     rest = b""
     for block in _utf8_blocks(file, path) if has_mark else iter(lambda: file.read(CHUNK_BYTES), b""):
         cut = block.rfind(b"\n") + 1
@@ -41,13 +50,16 @@ def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterat
         else:
             rest += block
         if len(rest) > LINE_BYTES:
-            raise ValueError(f"{path}: a line of more than {LINE_BYTES:,} bytes is no sentence")
+            raise ValueError(f"{path}: a line has more than {LINE_BYTES:,} bytes, too many for a sentence")
     if rest:
         yield rest
 
 
 def _utf8_blocks(file: IO[bytes], path: object) -> Iterator[bytes]:
-    """Yield blocks of a text file without its byte order mark, as UTF-8 where the mark names another encoding."""
+    """Yield blocks of a text file without its byte order mark.
+
+    UTF-16 and UTF-32 are converted to UTF-8.
+    """
     head = file.read(_LONGEST_MARK_BYTES)
     encoding, mark_bytes = detect_encoding(head)
     block = head[mark_bytes:] + file.read(CHUNK_BYTES)
@@ -63,10 +75,10 @@ def _utf8_blocks(file: IO[bytes], path: object) -> Iterator[bytes]:
 
 
 def blocks(path: Path, name: object = None, has_mark: bool = True) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines of a file, without their ends, in blocks, each with the number of its first line.
+    """Yield blocks of lines of a file, without line ends, each with the number of its first line.
 
     Args:
-        name: Name of the file in messages; default: its path.
+        name: Name of the file in messages. Default: its path.
         has_mark: As in `chunks`.
 
     Raises:
@@ -85,7 +97,10 @@ def count_lines(path: Path) -> int:
 
 
 def read_lines(path: Path, name: object = None) -> list[str]:
-    """Return the lines of a text file that fits into memory, without their ends. Raises ValueError like `blocks`."""
+    """Return the lines of a text file that fits into memory, without line ends.
+
+    Raises ValueError like `blocks`.
+    """
     shown = path if name is None else name
     try:
         data = read_bytes(path)
@@ -95,32 +110,44 @@ def read_lines(path: Path, name: object = None) -> list[str]:
 
 
 def read_entries(path: Path, name: object = None) -> list[str]:
-    """Return the lines of a list such as a vocabulary, as `read_lines`, also of a file whose lines all end with CR alone."""
+    """Return the lines of a list, such as a vocabulary.
+
+    In addition to the line ends of `read_lines`, CR alone is allowed.
+    """
     lines = read_lines(path, name)
     return lines[0].split("\r") if len(lines) == 1 else lines
 
 
-def check_equal(one: object, other: object, numbers: Sequence[int]) -> None:
-    """Raise ValueError unless two files have as many lines; `numbers` of them."""
+def check_equal(source: object, target: object, numbers: Sequence[int]) -> None:
+    """Raise ValueError if two files have different numbers of lines.
+
+    `numbers` are the two numbers of lines.
+    """
     if numbers[0] != numbers[1]:
         raise ValueError(
-            f"{one} has {numbers[0]:,} lines and {other} {numbers[1]:,}; line n of one is the translation of line n of the "
-            f"other: download or process both again"
+            f"{source} has {numbers[0]:,} lines, {target} has {numbers[1]:,}. Line n of the second file must "
+            f"be the translation of line n of the first file. Download or process both files again"
         )
 
 
 def split(data: bytes, path: object, first_line: int) -> list[str]:
-    """Return the lines of UTF-8 text. Raises ValueError naming file and line; `first_line` is the number of the first line."""
+    """Return the lines of UTF-8 text.
+
+    Raises ValueError naming file and line. The first line has the number `first_line`.
+    """
     lines = decode(data, path, first_line).split("\n")
     return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 
 
 def decode(data: bytes, path: object, first_line: int) -> str:
-    """Return UTF-8 as text. Raises ValueError naming file and line; `first_line` is the number of the first line of `data`."""
+    """Decode UTF-8.
+
+    Raises ValueError naming file and line. The first line of `data` has the number `first_line`.
+    """
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = first_line + data.count(b"\n", 0, error.start)
         raise ValueError(
-            f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x}); repair the line, or download again"
+            f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x}). Repair the line, or download the file again"
         ) from None

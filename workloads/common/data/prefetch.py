@@ -11,22 +11,22 @@ T = TypeVar("T")
 
 
 class _End:
-    """Last entry of the queue: the producer is done, or failed with `error`."""
+    """Last entry of the queue. The producer has finished, or has failed with `error`."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
 
 
 class Prefetch(Generic[T]):
-    """An iterator over `items` that keeps up to `depth` of them ready.
+    """An iterator over `items` that keeps up to `depth` items ready.
 
-    An error of the producer is raised where its item would have come. Closing (or dropping the last reference) stops
-    the thread and closes `items`.
+    An exception of the producer is raised in place of the item. Closing the iterator, or dropping
+    its last reference, stops the thread and closes `items`.
     """
 
     def __init__(self, items: Iterator[T], depth: int = 2) -> None:
         if depth < 1:
-            raise ValueError(f"depth must be at least 1, not {depth}")
+            raise ValueError(f"depth: expected at least 1, got {depth}")
         self._queue: queue.Queue[T | _End] = queue.Queue(depth)
         self._stop = threading.Event()
         self._done = False
@@ -51,11 +51,11 @@ class Prefetch(Generic[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the producer and wait for it; calling it again does nothing."""
+        """Stop the producer and wait for it. Further calls have no effect."""
         self._done = True
         self._stop.set()
         while self._thread.is_alive():
-            # The producer may stand in put(): make room, then let it see the stop.
+            # The producer may be blocked in put(). Free a slot, so that it can see the stop event.
             try:
                 self._queue.get(timeout=0.01)
             except queue.Empty:
@@ -69,7 +69,8 @@ class Prefetch(Generic[T]):
         self.close()
 
     def __del__(self) -> None:
-        # Also reached when __init__ refused its arguments; never waits, so that it cannot hang an exit.
+        # This also runs after __init__ has rejected its arguments. It never waits, so it cannot
+        # block the exit of Python.
         stop = getattr(self, "_stop", None)
         if stop is not None:
             stop.set()
@@ -78,7 +79,11 @@ class Prefetch(Generic[T]):
 
 
 def _produce(items: Iterator[T], out: queue.Queue[T | _End], stop: threading.Event) -> None:
-    """Body of the thread; it holds no reference to the Prefetch, so that an abandoned one can be collected."""
+    """Put the items into the queue. This is the body of the thread.
+
+    It holds no reference to the `Prefetch` object, so that an abandoned object can be
+    garbage-collected.
+    """
     error: BaseException | None = None
     try:
         for item in items:

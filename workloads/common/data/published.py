@@ -1,8 +1,14 @@
-"""Counts of the public data sets as a manifest has them: what tells one from other data under its name.
+"""Counts of the public data sets, to compare with the counts in a manifest.
 
-Sources: `train` and `val` of COCO are images with objects (published logs: train_samples, eval_samples); ILSVRC2012 (reference
-imagenet_main.py); MovieLens' READMEs, `train` after the leave-one-out split (reference logs); newstest2014 and the references'
-validation sets; the pages of CIFAR-10 and Fashion-MNIST.
+Different counts show that data is not the public data set whose name it has.
+
+Sources:
+
+- COCO: `train` and `val` are images with objects (published logs: train_samples, eval_samples).
+- ILSVRC2012: reference imagenet_main.py.
+- MovieLens: the READMEs. `train` is the count after the leave-one-out split (reference logs).
+- WMT: newstest2014 and the validation sets of the references.
+- CIFAR-10 and Fashion-MNIST: their web pages.
 """
 
 from __future__ import annotations
@@ -22,11 +28,14 @@ COUNTS: dict[str, Mapping[str, int]] = {
     "wmt16-en-de": {"dev": 5_168, "test": 3_003},
     "wmt17-en-de": {"dev": 3_000, "test": 3_003},
 }
-"""Data set to its counts; of others nothing is published."""
+"""Data set to its published counts. Data sets that are not listed have no published counts."""
 
 
 def differences(dataset: str, counts: Mapping[str, object]) -> str:
-    """How counts differ from those of the public data set of that name; empty: they do not, or there is none."""
+    """Describe how counts differ from the counts of the public data set with this name.
+
+    Returns an empty string if they are equal, or if no counts are published for this name.
+    """
     wanted = COUNTS.get(dataset, {})
     return ", ".join(
         f"{_written(counts.get(name))} {name.replace('_', ' ')} instead of {count:,}"

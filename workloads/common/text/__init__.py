@@ -1,4 +1,5 @@
-"""Translation without a framework: data sets of sentence pairs, vocabularies, batches, beam search and BLEU.
+"""Framework-independent translation code: data sets, vocabularies, batches, beam search, BLEU.
 
-What recurrent and attention models share; a workload adds its schedule and sets, a trainer its network and a `beam.Decoder`.
+Recurrent and attention models share this code. A workload adds its schedule and its hyperparameter
+sets. A trainer adds its network and a `beam.Decoder`.
 """

@@ -1,15 +1,23 @@
-"""Batches of sentence pairs in a few padded shapes, and evaluation batches, for any number of replicas.
+"""Training and evaluation batches of sentence pairs, in a few padded shapes.
 
-A pair belongs to the bucket of its longer side; the plan of an epoch (workloads/common/batch_plan.py) comes from lengths and a
-hash alone, so every process has it. Pairs that fill no global batch of their bucket are left out, as in
-GNMT's reference, or go on to the next bucket (`Batching.every_pair`).
+A pair belongs to the bucket of its longer side. The batch plan of an epoch
+(workloads/common/batch_plan.py) depends only on the lengths and a hash, so every process computes
+the same plan. Pairs that do not fill a global batch of their bucket are left out, as in the GNMT
+reference, or move to the next bucket (`Batching.every_pair`).
 
-Arrays of a training batch of B pairs whose bucket's edge is L, all int32, padded at the end with 0:
-    source (B, L)   source_length (B,)   target (B, W): what a decoder is fed   label (B, W): what it is to say
-    target_length (B,): ids of the label
-where W = L - 1 if BOS counts in lengths (GNMT), else L; and `dropout_key` int64 (B,) (workloads/common/dropout.py). To
-translate: `source`, `source_length`, `number` int64 (B,) of the sentence, `valid` bool (B,). For the validation loss: all but
-the key.
+A training batch of B pairs has these arrays, padded at the end with 0. L is the edge of the bucket.
+W is L - 1 if BOS counts in lengths (GNMT), else L.
+
+    source          (B, L) int32
+    source_length   (B,) int32
+    target          (B, W) int32: input of the decoder
+    label           (B, W) int32: expected output of the decoder
+    target_length   (B,) int32: number of ids of the label
+    dropout_key     (B,) int64: see workloads/common/dropout.py
+
+A batch to translate has `source`, `source_length`, `number` (B,) int64, the numbers of the
+sentences, and `valid` (B,) bool. A batch for the validation loss has all these arrays except
+`dropout_key`.
 """
 
 from __future__ import annotations
@@ -29,41 +37,50 @@ from workloads.common.text.prepared import Parallel, Side, framed
 from workloads.common.text.vocabulary import Framing
 
 AHEAD = 4
-"""Steps whose batches are made ahead."""
+"""Number of steps whose batches are prepared in advance."""
 
 
 @dataclass(frozen=True)
 class Batching:
-    """How pairs become batches."""
+    """Settings that decide how sentence pairs are grouped into batches."""
 
     framing: Framing
     buckets: tuple[Bucket, ...]
-    """Edges count the framing's special ids; the longest edge is the longest pair that is trained on."""
+    """Length buckets.
+
+    Edges include the special ids. The last edge is the longest trained length.
+    """
     evaluation_edges: tuple[int, ...]
-    """Padded lengths of evaluation sentences; the last one holds every sentence."""
+    """Padded lengths of evaluation sentences. Every sentence fits into the last length."""
     evaluation_sentences: int
-    """Of one replica in one step."""
+    """Number of sentences per replica and evaluation step."""
     weigh_tokens: bool
-    """What a batch's weight counts: target tokens, or sentences."""
+    """Whether the weight of a batch counts target tokens, instead of sentences."""
     replicas: int
     every_pair: bool = False
-    """Whether pairs that fill no batch of their bucket go on to the next, instead of being left out of the epoch."""
+    """Whether pairs that do not fill a batch of their bucket move to the next bucket.
+
+    If False, they are left out of the epoch.
+    """
 
     def target_width(self, edge: int) -> int:
-        """Columns of `target` and `label`."""
+        """Return the number of columns of `target` and `label` in the bucket with this edge."""
         return edge if self.framing.begin is None else edge - 1
 
     def sentences(self, bucket: Bucket) -> int:
-        """Pairs of one replica in one step."""
+        """Return the number of pairs per replica and training step."""
         return bucket.batch_samples // self.replicas
 
     def train_shape(self, bucket: Bucket) -> dict[str, ArraySpec]:
-        """Of a training batch of one replica."""
+        """Return the array shapes of one replica's training batch."""
         count = self.sentences(bucket)
         return {**self._pair(count, bucket.edge), "dropout_key": ArraySpec((count,), "int64")}
 
     def evaluation_shapes(self) -> list[dict[str, ArraySpec]]:
-        """Of all evaluation batches of one replica, longest first: to translate, and for the validation loss."""
+        """Return the array shapes of one replica's evaluation batches, longest first.
+
+        The batches to translate come before the batches for the validation loss.
+        """
         count = self.evaluation_sentences
         pairs = [self._pair(count, edge) for edge in sorted(self.evaluation_edges, reverse=True)]
         return [{name: specs[name] for name in ("source", "source_length")} for specs in pairs] + pairs
@@ -75,9 +92,11 @@ class Batching:
 
 
 def equal_edges(longest: int, count: int) -> tuple[int, ...]:
-    """Edges of `count` buckets of equal width: length n has bucket ⌊n / width⌋, width = ⌈longest / count⌉, at most the last.
+    """Return the edges of `count` buckets of equal width.
 
-    GNMT's reference (seq2seq/data/sampler.py, BucketingSampler): 50 in five gives 9, 19, 29, 39, 50.
+    Length n belongs to bucket ⌊n / width⌋, or to the last bucket if that is smaller, with
+    width = ⌈longest / count⌉. This is the rule of the GNMT reference (seq2seq/data/sampler.py,
+    BucketingSampler): a longest length of 50 in five buckets gives 9, 19, 29, 39, 50.
     """
     width = -(-longest // count)
     inner = [width * number - 1 for number in range(1, count) if 0 < width * number - 1 < longest]
@@ -85,7 +104,10 @@ def equal_edges(longest: int, count: int) -> tuple[int, ...]:
 
 
 def growing_edges(shortest: int, growth: float, multiple: int, longest: int) -> tuple[int, ...]:
-    """Edges that grow by a factor, at least by 1, rounded up to a multiple (Transformer's reference: 8, 1.1, 1, 256)."""
+    """Return edges that grow by a factor, at least by 1, each rounded up to a multiple.
+
+    The Transformer reference uses the arguments 8, 1.1, 1, 256.
+    """
     edges, edge = [], shortest
     while edge < longest:
         edges.append(-(-edge // multiple) * multiple)
@@ -95,26 +117,36 @@ def growing_edges(shortest: int, growth: float, multiple: int, longest: int) -> 
 
 @dataclass(frozen=True)
 class Counts:
-    """What follows from lengths and buckets alone, the same in every epoch."""
+    """Batch counts of an epoch.
+
+    They depend only on lengths and buckets, so all epochs have the same.
+    """
 
     bucket_steps: tuple[int, ...]
-    """Batches of each bucket, all of them full."""
+    """Number of batches of each bucket. All batches are full."""
     too_long: int
+    """Number of pairs that are longer than the last edge."""
     left_out: int
-    """Pairs that are short enough and in no batch."""
+    """Number of pairs that are short enough but in no batch."""
     repeated: int
-    """Pairs that fill up the last bucket's last batch for a second time."""
+    """Number of pairs used a second time, to fill up the last batch of the last bucket."""
     fill: float
-    """Tokens of both sides over places with padding."""
+    """Tokens of both sides, divided by the array elements that hold them, padding included."""
 
     @property
     def steps(self) -> int:
-        """Of an epoch."""
+        """Number of steps of an epoch."""
         return sum(self.bucket_steps)
 
 
 def count(length_counts: Int64s, batching: Batching) -> Counts:
-    """`length_counts` (2, L): `prepared.length_counts`. The fill is of all pairs that are short enough, in their buckets."""
+    """Count the batches of an epoch.
+
+    The fill is computed over all pairs that are short enough, each in the bucket of its length.
+
+    Args:
+        length_counts: Counts (2, L) from `prepared.length_counts`.
+    """
     extra, (pairs, tokens) = batching.framing.extra, length_counts
     steps: list[int] = []
     short = places = filled = first = left_out = rest = 0
@@ -133,13 +165,13 @@ def count(length_counts: Int64s, batching: Batching) -> Counts:
 
 
 def plan(lengths: UInt16s, batching: Batching, seed: int, epoch: int) -> BatchPlan:
-    """The batches of an epoch."""
+    """Return the batch plan of an epoch. `lengths` (2, N) are the lengths of the training pairs."""
     longer = np.maximum(lengths[0], lengths[1]).astype(np.int32) + batching.framing.extra
     return BatchPlan(longer, batching.buckets, seed, epoch, batching.every_pair)
 
 
 class TranslationData:
-    """`workloads.api.DataPipeline` over the pairs of a prepared or synthetic corpus."""
+    """A `workloads.api.DataPipeline` over the pairs of a prepared or synthetic corpus."""
 
     def __init__(
         self,
@@ -150,9 +182,12 @@ class TranslationData:
         seed: int,
         steps_per_epoch: int,
     ) -> None:
-        """`lengths` (2, N) of the training pairs. `splits`: `train`, `test` and, where there is a validation loss, `dev`.
+        """Create the pipeline.
 
-        `steps_per_epoch`: as `count` gives it.
+        Args:
+            lengths: Lengths (2, N) of the training pairs.
+            splits: The splits `train` and `test`, and `dev` if the validation loss is computed.
+            steps_per_epoch: Number of steps from `count`.
         """
         self.batching, self.lengths, self.splits, self.worker, self.seed = batching, lengths, splits, worker, seed
         self.steps_per_epoch = steps_per_epoch
@@ -161,7 +196,10 @@ class TranslationData:
     # -- training -------------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """The batches of steps first_step … stop_step - 1, made on a background thread; may run across epochs."""
+        """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
+
+        A background thread prepares the batches.
+        """
         prefetch = Prefetch(self._steps(first_step, stop_step), depth=AHEAD)
         self._running.add(prefetch)
         try:
@@ -193,7 +231,11 @@ class TranslationData:
         return batches
 
     def _arrays(self, pairs: Parallel, sentences: Int64s, edge: int) -> dict[str, Array]:
-        """Of the training pairs, or those for the validation loss. A synthetic corpus has fewer pairs and repeats."""
+        """Return the arrays of training pairs, or of pairs for the validation loss.
+
+        Sentence numbers are taken modulo the number of pairs, because a synthetic corpus repeats
+        its pairs.
+        """
         sentences, framing = sentences % len(pairs), self.batching.framing
         source, source_length = framed(pairs.source, sentences, edge, framing, begin=True, end=True)
         label, target_length = framed(
@@ -208,13 +250,20 @@ class TranslationData:
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Batches to translate, then those for the validation loss, if there is a split for it; long sentences first."""
+        """Yield the batches to translate, then the batches for the validation loss.
+
+        There is no validation loss without a `dev` split. Both kinds begin with the longest
+        sentences.
+        """
         yield from self._evaluation("test", translate=True)
         if "dev" in self.splits:
             yield from self._evaluation("dev", translate=False)
 
     def _evaluation(self, split: str, translate: bool) -> Iterator[list[Batch]]:
-        """Sentences sorted by length; each global batch is dealt out to the replicas and padded to one of the edges."""
+        """Yield global batches of sentences sorted by length, each divided among the replicas.
+
+        A global batch is padded to the smallest evaluation edge that holds its sentences.
+        """
         pairs, size, replicas = self.splits[split], self.batching.evaluation_sentences, self.worker.num_replicas
         numbers = np.arange(len(pairs))
         lengths = pairs.source.lengths(numbers)
@@ -230,7 +279,11 @@ class TranslationData:
             ]
 
     def _evaluation_batch(self, pairs: Parallel, chunk: Int64s, replica: int, edge: int, translate: bool) -> Batch:
-        """One replica's share; where it is short, its first sentence (or sentence 0) fills it up without being valid."""
+        """Return one replica's share of a global batch.
+
+        A short share is filled up with copies of its first sentence, which are not marked valid. An
+        empty share is filled up with the first sentence of the global batch.
+        """
         size = self.batching.evaluation_sentences
         mine = chunk[replica :: self.worker.num_replicas]
         number = np.resize(mine, size) if len(mine) else np.zeros(size, np.int64)
@@ -254,7 +307,12 @@ class TranslationData:
 
 
 def random_side(lengths: Sequence[int] | Integers, ids: Integers) -> Side:
-    """A side of these lengths (N,) over ids (T,) that repeat: for synthetic corpora."""
+    """Return a side of a synthetic corpus.
+
+    Args:
+        lengths: Length (N,) of each sentence.
+        ids: Ids (T,) that fill the sentences. They repeat if T is too small.
+    """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return Side(np.resize(ids, int(offsets[-1])), offsets)

@@ -1,19 +1,27 @@
-"""Beam search on the host, for any model: batched, framework-free, over `start` and `step` of a decoder.
+"""Batched, framework-independent beam search on the host.
 
-Shapes: B sentences, K hypotheses of each, N = B·K rows of the decoder, m candidates that a row offers, S source places,
-V words, T tokens.
+It works with any model that implements `start` and `step` of `Decoder`.
 
-    score = log p / ((5 + n) / 6)^α + β · Σ_s log min(Σ_t attention(t, s), 1)        n: tokens with EOS (and BOS if that counts)
+Shapes: B sentences, K hypotheses per sentence, N = B·K decoder rows, m candidates per row, S source
+positions, V vocabulary size, T tokens.
 
-(Wu et al. 2016, section 7.) s: places that anything was attended to. A sentence's search depends on nothing of its batch mates:
-one that is done is frozen, and there are as many rows as before, so a decoder sees one shape. There are two kinds of search:
+    score = log p / ((5 + n) / 6)^α + β · Σ_s log min(Σ_t attention(t, s), 1)
 
-- tensor2tensor's (Transformer): 2K candidates; those that end lie aside, and the first K others go on. A sentence is done when
-  no hypothesis can win any more: log p only falls and the penalty of the longest allowed length is the mildest, which bounds
-  what the others can reach.
-- `keeps_finished`, GNMT's reference (mlcommons/training retired_benchmarks/gnmt, seq2seq/inference/beam_search.py): K
-  candidates; those that end hold their places by log p, until better ones push them out. A sentence is done when all K have
-  ended, and the best score wins; where the longest allowed length comes first, the highest log p.
+(Wu et al. 2016, section 7). n is the number of tokens with EOS, and with BOS if `counts_begin` is
+set. The sum over s includes only the source positions that received attention.
+
+The search of a sentence does not depend on the other sentences of its batch. A finished sentence is
+frozen but keeps its rows, so the decoder always sees the same shape. There are two kinds of search:
+
+- tensor2tensor (Transformer): The search looks at the best 2K candidates. Candidates that end with
+  EOS leave the beam, and the search continues with the first K of the remaining candidates. A
+  sentence is finished when no running hypothesis can still win. Its score is bounded, because log p
+  only falls and the penalty is mildest at the longest allowed length.
+- GNMT reference (`keeps_finished`; mlcommons/training retired_benchmarks/gnmt,
+  seq2seq/inference/beam_search.py): The search looks at the best K candidates. Finished hypotheses
+  stay in the beam until hypotheses with a higher log p displace them. A sentence is finished when
+  all K hypotheses have ended, and the best score wins. If the longest allowed length is reached
+  first, the highest log p wins.
 """
 
 from __future__ import annotations
@@ -32,30 +40,36 @@ State = TypeVar("State")
 
 
 NORM_CONSTANT = 5.0
-"""In the length penalty (Wu et al. 2016, equation 14)."""
+"""Constant of the length penalty (Wu et al. 2016, equation 14)."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What each row could say next."""
+    """Possible next tokens of each row."""
 
     scores: npt.NDArray[np.floating]
-    """(N, m) log p, of the m most probable tokens in any order; m ≥ 2K, or the whole vocabulary."""
+    """(N, m) log p of the m most probable tokens in any order. m is at least min(2K, V)."""
     tokens: Integers
     """(N, m)"""
     attention: npt.NDArray[np.floating] | None = None
-    """(N, S) weights of this step; needed for a coverage penalty, 0 at padding."""
+    """(N, S) attention weights of this step, 0 at padding. A coverage penalty needs them."""
 
 
 class Decoder(Protocol[State]):
-    """A model that continues N = B·K translations, K rows of each sentence side by side."""
+    """A model that extends N = B·K translations. The K rows of a sentence are adjacent."""
 
     def start(self, batch: Batch) -> State:
-        """Encode a batch; the state before the first token."""
+        """Encode a batch and return the state before the first token."""
         ...
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[Candidates, State]:
-        """Row n goes on from what row `parents[n]` of `state` was, with `tokens[n]` (N,) said."""
+        """Extend the translations by one token.
+
+        Returns candidates for the next token, and the new state.
+
+        Row n extends the translation in row `parents[n]` of `state` by `tokens[n]`. Both have the
+        shape (N,).
+        """
         ...
 
 
@@ -70,24 +84,28 @@ class Beam:
     coverage_penalty: float = 0.0
     """β ≥ 0"""
     counts_begin: bool = False
-    """Whether BOS counts in n (GNMT's reference)."""
+    """Whether BOS counts in n, as in the GNMT reference."""
     keeps_finished: bool = False
-    """Which kind of search: GNMT's reference's, or tensor2tensor's."""
+    """Whether to search like the GNMT reference, instead of like tensor2tensor."""
     reorders_coverage: bool = True
-    """Whether sums of attention move with their hypotheses; in GNMT's reference they stay in their places among the K."""
+    """Whether the sums of attention weights are reordered together with their hypotheses.
+
+    The GNMT reference does not reorder them: sum k always belongs to row k of the K hypotheses.
+    """
     start: int = 2
-    """The token before the first."""
+    """Token that the decoder gets before the first token of the translation."""
     end: int = EOS
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.length_penalty < 0 or self.coverage_penalty < 0:
             raise ValueError(
-                f"beam width {self.width}, length penalty {self.length_penalty}, coverage penalty {self.coverage_penalty}: "
-                f"a width of at least 1 and penalties of at least 0 are needed"
+                f"beam width {self.width}, length penalty {self.length_penalty}, "
+                f"coverage penalty {self.coverage_penalty}: "
+                f"expected a width of at least 1 and penalties of at least 0"
             )
 
     def norm(self, tokens: npt.ArrayLike) -> Float64s:
-        """What log p of so many tokens is divided by."""
+        """Return the length penalty (the divisor of log p) for these numbers of tokens."""
         length = np.asarray(tokens, np.float64) + self.counts_begin
         return np.asarray(((NORM_CONSTANT + length) / (NORM_CONSTANT + 1)) ** self.length_penalty, np.float64)
 
@@ -97,16 +115,23 @@ class Translations:
     """The best hypothesis of each sentence."""
 
     tokens: Int32s
-    """(B, T) with EOS unless the longest allowed length came first, PAD after it."""
+    """(B, T) tokens, padded with PAD.
+
+    EOS is missing if the longest allowed length was reached first.
+    """
     counts: Int32s
-    """(B,) tokens, EOS included."""
+    """(B,) number of tokens, EOS included."""
     scores: Float64s
     """(B,)"""
 
 
 def search(decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.ArrayLike, live: Any = None) -> Translations:
-    """Translate a batch. `longest` (B,) or a number: tokens of a translation, EOS included; `live` (B,) bool: the others are
-    left empty and cost nothing but their rows.
+    """Translate a batch.
+
+    Args:
+        longest: Longest allowed length of each translation (B,), or one number for all. EOS counts.
+        live: Sentences to translate, (B,) bool. Default: all. The remaining sentences get an empty
+            translation. They still occupy rows of the decoder.
     """
     count = len(batch.arrays["source"])
     limits = np.broadcast_to(np.asarray(longest, np.int64), (count,))
@@ -119,40 +144,47 @@ def search(decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.Array
 
 
 class _Search:
-    """The hypotheses of a batch, between two steps."""
+    """The hypotheses of a batch between two steps."""
 
     def __init__(self, beam: Beam, limits: Int64s, live: Bools) -> None:
         count, width = len(limits), beam.width
         self.beam, self.limits, self.step = beam, limits, 0
         self.open = live & (limits > 0)
-        """(B,) sentences whose search goes on."""
+        """(B,) whether the search of a sentence continues."""
         self.scores = np.full((count, width), -np.inf)
         self.scores[:, 0] = 0.0
-        """(B, K) log p; at first all hypotheses are one."""
+        """(B, K) log p. Only the first hypothesis counts at the start, because all K are equal."""
         self.finished = np.zeros((count, width), bool)
         self.tokens: Int32s = np.full(count * width, beam.start, np.int32)
         self.parents: Int64s = np.arange(count * width)
         self.coverage: Float64s | None = None
         """(B, K, S) attention summed over the tokens."""
         self.counts = np.zeros((count, width), np.int64)
-        """(B, K) tokens, EOS included."""
-        self.said: list[Int32s] = []
-        self.from_: list[npt.NDArray[np.intp]] = []
-        """For each step (B, K): a hypothesis' token, and which hypothesis it continues."""
+        """(B, K) number of tokens, EOS included."""
+        self.step_tokens: list[Int32s] = []
+        """(B, K) for each step: the token that each hypothesis appended."""
+        self.step_parents: list[npt.NDArray[np.intp]] = []
+        """(B, K) for each step: the slot of the hypothesis that each hypothesis extends."""
         self.best = np.full(count, -np.inf)
         """(B,) score of the best translation so far."""
-        self.best_count, self.best_slot = np.zeros(count, np.int64), np.zeros(count, np.intp)
-        """(B,) its tokens, and the hypothesis that it is, or was before it ended."""
+        self.best_count = np.zeros(count, np.int64)
+        """(B,) number of tokens of the best translation, EOS included."""
+        self.best_slot = np.zeros(count, np.intp)
+        """(B,) slot of the best translation among the K hypotheses, after `best_step` steps."""
         self.best_step = np.zeros(count, np.int64)
-        """(B,) steps after which it was that hypothesis; one less than its tokens where it then ended and lay aside."""
+        """(B,) number of steps after which the best translation occupied `best_slot`.
+
+        It is one less than `best_count` if the translation then ended with EOS and left the beam.
+        """
 
     def advance(self, candidates: Candidates) -> None:
-        """Take a step of every open sentence."""
+        """Append a token to the hypotheses of every open sentence."""
         beam, (count, width) = self.beam, self.scores.shape
         offered = np.asarray(candidates.tokens).reshape(count, width, -1)
-        said = np.asarray(candidates.scores, np.float64).reshape(offered.shape)
-        # Weights that are not set yet, or have diverged, give NaN: nothing may be said then, and the search still ends.
-        scores = self.scores[:, :, None] + np.where(np.isnan(said), -np.inf, said)
+        step_scores = np.asarray(candidates.scores, np.float64).reshape(offered.shape)
+        # Uninitialized or diverged weights give NaN. Such candidates cannot be chosen, and the
+        # search still ends.
+        scores = self.scores[:, :, None] + np.where(np.isnan(step_scores), -np.inf, step_scores)
         self._add_coverage(candidates)
         offered, scores = self._with_finished(offered, scores)
         order = self._best(scores, offered, width if beam.keeps_finished else 2 * width)
@@ -162,7 +194,7 @@ class _Search:
         ends = (tokens == beam.end) & (chosen > -np.inf)
         self.step += 1
         picked = np.broadcast_to(np.arange(width), (count, width))
-        if not beam.keeps_finished:  # the first K that do not end
+        if not beam.keeps_finished:  # continue with the first K candidates that do not end
             self._record(slot, chosen, ends)
             picked = np.argsort(ends, axis=1, kind="stable")[:, :width]
         pick = (rows, picked)
@@ -178,22 +210,25 @@ class _Search:
         self.coverage = attention if self.coverage is None else self.coverage + attention
 
     def _with_finished(self, offered: npt.NDArray[Any], scores: Float64s) -> tuple[npt.NDArray[Any], Float64s]:
-        """Finished hypotheses offer their own end again, at no cost, and nothing else."""
+        """Replace the candidates of finished hypotheses: EOS at no cost is their only candidate."""
         if not self.finished.any():
             return offered, scores
         held = self.finished[:, :, None]
         first = np.arange(offered.shape[2]) == 0
-        own = np.where(first, self.scores[:, :, None], -np.inf)
-        return np.where(held, self.beam.end, offered), np.where(held, own, scores)
+        end_scores = np.where(first, self.scores[:, :, None], -np.inf)
+        return np.where(held, self.beam.end, offered), np.where(held, end_scores, scores)
 
     @staticmethod
     def _best(scores: Float64s, offered: npt.NDArray[Any], most: int) -> npt.NDArray[np.intp]:
-        """(B, most) places of the best candidates, best first; of equal ones the earlier hypothesis, then the smaller token."""
+        """Return the indices (B, most) of the best candidates, best first.
+
+        Candidates with equal scores are sorted by hypothesis, then by token.
+        """
         count, _, choices = scores.shape
         flat = scores.reshape(count, -1)
         most = min(most, flat.shape[1])
         if most < flat.shape[1]:
-            # All that tie with the last one stay in the race, so that ties are broken by what they say.
+            # Keep all candidates that tie with the last, so that hypothesis and token decide.
             least = -np.partition(-flat, most - 1, axis=1)[:, most - 1]
             kept = int((flat >= least[:, None]).sum(1).max())
             some = np.argpartition(-flat, min(kept, flat.shape[1] - 1), axis=1)[:, :kept]
@@ -205,7 +240,7 @@ class _Search:
         return np.asarray(some[rows, order])
 
     def _record(self, slot: npt.NDArray[np.intp], scores: Float64s, ends: Bools) -> None:
-        """Keep each sentence's best translation that has just ended, if it beats the earlier ones."""
+        """Record translations that have just ended and beat the best translation so far."""
         ends = ends & self.open[:, None]
         if not ends.any():
             return
@@ -214,7 +249,15 @@ class _Search:
         self._take_over(totals.max(axis=1) > self.best, totals, slot, counts, self.step - 1)
 
     def _take_over(self, where: Bools, totals: Float64s, slot: npt.NDArray[np.intp], counts: Int64s, step: int) -> None:
-        """The best translations of some sentences are now the best of (B, …) that were hypotheses `slot` after `step` steps."""
+        """Replace the best translations of the sentences selected by `where`.
+
+        Args:
+            where: (B,) sentences whose best translation is replaced.
+            totals: (B, …) scores of the candidates. The highest score wins.
+            slot: (B, …) slots of the candidates among the K hypotheses, after `step` steps.
+            counts: (B, …) numbers of tokens of the candidates.
+            step: Number of steps after which the candidates occupied `slot`.
+        """
         best = np.arange(len(totals)), np.argmax(totals, axis=1)
         self.best = np.where(where, totals[best], self.best)
         self.best_count = np.where(where, counts[best], self.best_count)
@@ -222,15 +265,21 @@ class _Search:
         self.best_step = np.where(where, step, self.best_step)
 
     def _coverage_of(self, slot: npt.NDArray[np.intp]) -> Float64s:
-        """(B, …) the penalty of hypotheses; places that nothing was attended to count nothing."""
+        """Return the coverage penalty (B, …) of the hypotheses `slot`.
+
+        Source positions that received no attention do not count.
+        """
         if self.coverage is None:
             return np.zeros(slot.shape)
         some = np.where(self.coverage > 0, self.coverage, 1.0)
-        of_each = np.log(np.minimum(some, 1.0)).sum(-1)
-        return np.asarray(self.beam.coverage_penalty * of_each[np.arange(len(slot))[:, None], slot])
+        log_sums = np.log(np.minimum(some, 1.0)).sum(-1)
+        return np.asarray(self.beam.coverage_penalty * log_sums[np.arange(len(slot))[:, None], slot])
 
     def _move(self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: Bools) -> None:
-        """The chosen candidates become the hypotheses; the decoder's rows of sentences that are done stay where they are."""
+        """Make the chosen candidates the hypotheses.
+
+        Finished sentences keep the order of their decoder rows.
+        """
         count, width = self.scores.shape
         still = self.open[:, None]
         slot = np.where(still, slot, np.arange(width))
@@ -242,20 +291,21 @@ class _Search:
         self.scores, self.finished = scores, ends & self.beam.keeps_finished
         if self.coverage is not None and self.beam.reorders_coverage:
             self.coverage = self.coverage[rows, slot]
-        self.said.append(tokens)
-        self.from_.append(slot)
+        self.step_tokens.append(tokens)
+        self.step_parents.append(slot)
         self.tokens = tokens.reshape(-1)
         self.parents = (slot + rows * width).reshape(-1)
 
     def _close(self) -> None:
-        """End the search of sentences that are done, or as long as they may be."""
+        """End the search of sentences that are finished or have the longest allowed length."""
         last = self.step >= self.limits
         if self.beam.keeps_finished:
             done = (self.finished | np.isneginf(self.scores)).all(axis=1)
             decided = self.open & (done | last)
         else:
             done = self.scores.max(axis=1) / self.beam.norm(self.limits) <= self.best
-            decided = self.open & last & (self.best == -np.inf)  # nothing ended: the best of what there is
+            # If no hypothesis has ended, choose the best running hypothesis.
+            decided = self.open & last & (self.best == -np.inf)
         if decided.any():
             slot = np.indices(self.scores.shape)[1]
             totals = self.scores / self.beam.norm(self.counts) + self._coverage_of(slot)
@@ -265,21 +315,24 @@ class _Search:
         self.open = self.open & ~last & ~done
 
     def result(self) -> Translations:
-        """Follow each best translation back to its beginning."""
+        """Return the best translations, by following each of them back to its first token."""
         rows, slot = np.arange(len(self.best)), self.best_slot
         tokens = np.full((len(rows), max(1, self.step)), PAD, np.int32)
-        aside = self.best_count > self.best_step
-        tokens[rows[aside], self.best_step[aside]] = self.beam.end
+        left_beam = self.best_count > self.best_step
+        tokens[rows[left_beam], self.best_step[left_beam]] = self.beam.end
         for step in range(self.step - 1, -1, -1):
             within = self.best_step > step
-            tokens[within, step] = self.said[step][rows, slot][within]
-            slot = np.where(within, self.from_[step][rows, slot], slot)
+            tokens[within, step] = self.step_tokens[step][rows, slot][within]
+            slot = np.where(within, self.step_parents[step][rows, slot], slot)
         tokens[np.arange(tokens.shape[1]) >= self.best_count[:, None]] = PAD
         return Translations(tokens, self.best_count.astype(np.int32), self.best)
 
 
 def top(log_probabilities: npt.NDArray[np.floating], most: int) -> tuple[Float32s, Int32s]:
-    """(N, m) scores and tokens of the m = min(most, V) most probable of (N, V): for decoders that have NumPy arrays."""
+    """Return scores and tokens (N, m) of the m = min(most, V) most probable tokens.
+
+    For decoders that return their log probabilities (N, V) as NumPy arrays.
+    """
     most = min(most, log_probabilities.shape[1])
     tokens = np.argsort(-log_probabilities, axis=1, kind="stable")[:, :most]
     return np.take_along_axis(log_probabilities, tokens, 1).astype(np.float32), tokens.astype(np.int32)

@@ -1,4 +1,4 @@
-"""BLEU of translations as published results have it: sacrebleu on detokenised text, `intl` tokens, lower case."""
+"""BLEU as in published results: sacrebleu on detokenised text, `intl` tokens, lower case."""
 
 from __future__ import annotations
 
@@ -10,27 +10,33 @@ Detokenise = Callable[[str], str]
 
 
 def _metric() -> Any:
-    """GNMT's reference: -lc --tokenize intl. Imported late: only process 0 scores."""
+    """Return the metric with the options of the GNMT reference: -lc --tokenize intl.
+
+    sacrebleu is imported here, because only rank 0 computes BLEU.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(lowercase=True, tokenize="intl")
 
 
 def score(translations: Sequence[str], references: Sequence[str], digits: int = 9) -> float:
-    """BLEU in points (0 … 100) of detokenised translations against one raw reference each, rounded to `digits`."""
+    """Return the BLEU of detokenised translations in points (0 … 100).
+
+    It is rounded to `digits` decimal places. Each translation has one raw reference.
+    """
     return round(float(_metric().corpus_score(list(translations), [list(references)]).score), digits)
 
 
 def signature() -> str:
-    """What was measured how, in sacrebleu's words: `nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:2.6.0`."""
+    """Return sacrebleu's signature: `nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:2.6.0`."""
     metric = _metric()
-    metric.corpus_score(["a"], [["a"]])  # the number of references is known only after a score
+    metric.corpus_score(["a"], [["a"]])  # sets the number of references
     return str(metric.get_signature())
 
 
 @cache
 def detokeniser(language: str) -> Detokenise:
-    """Words separated by spaces to text, as Moses' detokenizer.perl -l LANGUAGE writes it."""
+    """Return a function that joins words to text, like Moses' detokenizer.perl -l LANGUAGE."""
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang=language)

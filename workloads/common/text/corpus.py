@@ -1,7 +1,8 @@
-"""The data set of the translation demos: sentence pairs of two generated languages (`grammar.py`), written as plain text.
+"""Data set of the translation demos: plain text in two generated languages (`grammar.py`).
 
-Preparation is that of a real corpus. Nothing but learning to translate reaches the target: `docs/demos.md` has the BLEU of
-translation word by word, of the nearest training sentence and of the right words in another order.
+It is prepared like a real corpus. Only a model that learns to translate reaches the target.
+`docs/demos.md` lists the BLEU of simpler methods: word-by-word translation, the translation of the
+most similar training sentence, and the correct words in random order.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from workloads.common.text.grammar import Phrase, sentence
 from workloads.common.text.lexicon import SEED
 
 SIZES = {"test": 200, "dev": 200, "train": 10_000}
-"""Pairs; no source sentence stands in two of them, or twice in one."""
+"""Number of pairs of each split. All source sentences are different, also across splits."""
 LENGTH_MEDIAN_LOG, LENGTH_SPREAD = 2.1, 0.6
+"""Mean and standard deviation of the logarithm of the sentence length. The length is log-normal."""
 LENGTH = (4, 50)
-"""Source words with punctuation: log-normal, kept within."""
+"""Limits of the length of a source sentence in words, punctuation included."""
 MERGES = 1_500
 RAW = "raw"
-"""Folder of the plain text below that of the prepared data."""
+"""Name of the folder with the plain text, inside the folder of the prepared data."""
 
 
 def candidates(split: str) -> Iterator[Phrase]:
-    """Sentence pairs of a split without end, some more than once."""
+    """Yield an endless sequence of sentence pairs for a split. Some pairs are repeated."""
     key, number = stream(SEED, f"translation-demo {split}"), 0
     while True:
         spread = normal(bits(fold(key, 0), np.arange(number, number + 1_000)), np.float64)
@@ -41,7 +43,7 @@ def candidates(split: str) -> Iterator[Phrase]:
 
 
 def pairs() -> dict[str, list[Phrase]]:
-    """The sentence pairs of each split."""
+    """Return the sentence pairs of each split."""
     seen: set[str] = set()
     by_split: dict[str, list[Phrase]] = {split: [] for split in SIZES}
     for split, count in SIZES.items():
@@ -56,12 +58,12 @@ def pairs() -> dict[str, list[Phrase]]:
 
 
 def plain(words: list[str]) -> str:
-    """A sentence as it is written: no space before punctuation."""
+    """Join words to a sentence without spaces before punctuation."""
     return " ".join(words).replace(" ,", ",").replace(" .", ".")
 
 
 def write_text(folder: Path) -> None:
-    """{train,dev,test}.{en,de} in `folder`."""
+    """Write {train,dev,test}.{en,de} into `folder`."""
     for split, of_split in pairs().items():
         for language, side in (("en", "source"), ("de", "target")):
             lines = [plain(getattr(pair, side)) for pair in of_split]
@@ -69,7 +71,7 @@ def write_text(folder: Path) -> None:
 
 
 class TranslationDemo(Generated, PlainText):
-    """The generated corpus; its plain text lies beside what was prepared from it."""
+    """The generated corpus. Its folder holds the plain text and the prepared form."""
 
     name = "translation-demo"
 
@@ -77,7 +79,7 @@ class TranslationDemo(Generated, PlainText):
         self.merges = MERGES
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `raw/` and the prepared form; a few seconds."""
+        """Write `raw/` and the prepared form, and return the manifest. This takes a few seconds."""
         raw = folder / RAW
         raw.mkdir()
         write_text(raw)

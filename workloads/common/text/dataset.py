@@ -1,4 +1,4 @@
-"""Data sets of sentence pairs: from a download, or from plain text, to what translation runs read (`prepared.py`)."""
+"""Data sets of sentence pairs, prepared from downloads or plain text (`prepared.py`)."""
 
 from __future__ import annotations
 
@@ -21,49 +21,67 @@ from workloads.common.text.subtokens import Subtokeniser
 from workloads.held_folder import held_folder
 
 TOOLS = ("sacremoses", "subword-nmt")
-"""What plain text is processed with."""
+"""Python packages that process plain text."""
 
 
 class TextDataset(manifests.Prepared):
-    """A data set of sentence pairs; subclasses say what they are made from."""
+    """A data set of sentence pairs.
+
+    Subclasses define the input files and how they are processed.
+    """
 
     languages: ClassVar[tuple[str, str]] = ("en", "de")
-    """Of source and target, as Moses calls them."""
+    """Language codes of source and target, in the form that Moses expects."""
     published: ClassVar[bool] = True
-    """Whether there is such a public data set: these are it where there are no `notes`."""
+    """Whether this is a public data set.
+
+    Prepared data without `notes` matches the public data set.
+    """
     merges: int
-    """Of the byte pair encoding that both languages share."""
+    """Number of merges of the byte pair encoding, which both languages share."""
     longest: ClassVar[int] = prepared.LONGEST
-    """Subwords of a training sentence."""
+    """Highest number of subwords of a training sentence.
+
+    Pairs with a longer sentence are dropped.
+    """
 
     @abstractmethod
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Name to path of every file below `source` that is going to be read. Raises ValueError for a missing one."""
+        """Return name and path of every file below `source` to read.
+
+        Raises ValueError if a file is missing.
+        """
 
     @abstractmethod
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Lines of subwords, written below `folder` unless the source holds them, and counts of pairs that were dropped."""
+        """Return the text files to encode, and the numbers of dropped pairs.
+
+        Files that `source` does not contain are written below `folder`.
+        """
 
     def notes(self, processed: Processed) -> list[str]:
-        """What a reader of a result must know; makes its division open."""
+        """Return differences from the public data set.
+
+        They put every run on this data in the open division.
+        """
         return []
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Process, encode and check; see `workloads.api.Dataset`."""
+        """Process, encode and check the files in `source`. See `workloads.api.Dataset`."""
         if not source.is_dir():
             raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
         if "merges" in self.prepare_options and self.merges < 1:
-            raise ValueError(f"--merges {self.merges}: at least 1 is needed")
+            raise ValueError(f"--merges {self.merges}: expected at least 1")
         source = source.resolve()
         manifest = self.manifest(str(source), self.inputs(source))
-        if there := self.already(destination, lambda: manifest):
-            return there
+        if messages := self.already(destination, lambda: manifest):
+            return messages
         with manifests.workspace(destination) as folder:
             manifest = manifests.publish(folder, destination, self.write(source, folder, manifest))
         return self.lines(manifest, destination)
 
     def manifest(self, name: str, inputs: Mapping[str, Path]) -> Manifest:
-        """The manifest before anything was processed."""
+        """Return a manifest with origin and options, without counts."""
         with ThreadPoolExecutor(prepared.cores()) as pool:
             digests = list(pool.map(manifests.sha256, inputs.values()))
         total = hashlib.sha256("".join(f"{n} {d}\n" for n, d in zip(inputs, digests, strict=True)).encode())
@@ -76,11 +94,14 @@ class TextDataset(manifests.Prepared):
         )
 
     def options(self) -> dict[str, Json]:
-        """What else decides the prepared form."""
+        """Return the options that decide the prepared form, in addition to the input files."""
         return {"languages": list(self.languages), "merges": self.merges}
 
     def write(self, source: Path, folder: Path, manifest: Manifest) -> Manifest:
-        """Write the prepared form of `source` below `folder`; the complete manifest. Raises ValueError in one line."""
+        """Write the prepared form of `source` below `folder`, and return the full manifest.
+
+        Raises ValueError, with a message of one line, if the data is invalid.
+        """
         with tempfile.TemporaryDirectory(prefix=".text.", dir=folder.parent) as work:
             processed, dropped = self.process(source, Path(work))
             counts = {**prepared.write(processed, folder), **dropped}
@@ -89,6 +110,7 @@ class TextDataset(manifests.Prepared):
         return Manifest(manifest.dataset, manifest.source, manifest.options, counts, notes, matches)
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """Return the summary of a finished preparation for the user."""
         counts = manifest.counts
         subwords = [counts[f"train_{side}_subwords"] / counts["train"] for side in SIDES]
         lines = [
@@ -107,7 +129,7 @@ class TextDataset(manifests.Prepared):
         return lines + manifest.notices
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
-        """The arrays, vocabulary and references can be read."""
+        """Check that arrays, vocabulary, and references can be read, and return `files`."""
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
         prepared.vocabulary_of(destination, manifest.options)
@@ -115,12 +137,12 @@ class TextDataset(manifests.Prepared):
         return files
 
     def how(self) -> str:
-        """The command that prepares this data set."""
+        """Return the command that prepares this data set."""
         return f"suite data prepare {self.name} --from FOLDER"
 
 
 class PlainText(TextDataset):
-    """Plain text in {train,dev,test}.{en,de}, a sentence a line: one's own corpus."""
+    """A user's corpus: plain text in {train,dev,test}.{en,de}, one sentence per line."""
 
     name = "parallel-text"
     published = False
@@ -130,11 +152,11 @@ class PlainText(TextDataset):
         self.merges = 8_000
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """The six files."""
+        """Return the six files."""
         return {path.name: path for path in sources.plain_files(source, self.languages).values()}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Tokenise, clean, learn and apply byte pair encoding."""
+        """Tokenise and clean the text, then learn and apply a byte pair encoding."""
         return sources.process(source, self.languages, self.merges, folder)
 
 
@@ -157,7 +179,7 @@ WMT16_MD5 = {
     ("test", "target"): "d616740f6026dc493e66efdf9ac1cb04",
 }
 NEWSTEST2014_MD5 = {"en": "dabf51a9c02b2235632f3cee75c72d49", "de": "f6c3818b477e4a25cad68b61cc883c17"}
-"""Of the references' files (verify_dataset.sh)."""
+"""MD5 of newstest2014 in each language (verify_dataset.sh of the reference)."""
 WMT16_EXPECTED = (
     f"the processed files ({WMT16_FILES['train', 'source']}, …) or the archives of Europarl v7, Common Crawl, "
     f"News Commentary v11, dev and test"
@@ -165,7 +187,10 @@ WMT16_EXPECTED = (
 
 
 class WMT16EnDe(TextDataset):
-    """WMT16 English-German, the data of GNMT's reference: processed as its script leaves it, or the archives."""
+    """WMT16 English-German, the data of the GNMT reference.
+
+    The input is the output of the reference's script, or the published archives.
+    """
 
     name = "wmt16-en-de"
     prepare_options = ("merges",)
@@ -173,24 +198,26 @@ class WMT16EnDe(TextDataset):
     def __init__(self) -> None:
         self.merges = 32_000
         self._members: dict[str, tuple[Path, str]] = {}
-        """Where the original corpora lie, once that was looked for."""
+        """Location of each original corpus. Set by `inputs`."""
 
     def _is_processed(self, source: Path) -> bool:
         return any((source / name).is_file() for name in WMT16_FILES.values())
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """The processed files if one of them is there, else archives and files of the original corpora."""
+        """Return the processed files if one exists, else files of the original corpora."""
         if not self._is_processed(source):
             self._members = sources.find_members(source, sources.wmt_members(self.languages), WMT16_EXPECTED)
             return {str(path.relative_to(source)): path for path, _ in self._members.values()}
         names = [*WMT16_FILES.values(), WMT16_REFERENCES, WMT16_VOCABULARY]
         for name in names:
             if not (source / name).is_file():
-                raise ValueError(f"{source / name}: no such file; beside {WMT16_FILES['train', 'source']} it is needed")
+                raise ValueError(
+                    f"{source / name}: no such file. It is needed in addition to {WMT16_FILES['train', 'source']}"
+                )
         return {name: source / name for name in names}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """The processed files as they are, or made of the archives as the reference's script makes them."""
+        """Return the processed files, or create them like the reference's script."""
         if self._is_processed(source):
             files = {key: source / name for key, name in WMT16_FILES.items()}
             return Processed(files, source / WMT16_VOCABULARY, source / WMT16_REFERENCES), {}
@@ -200,16 +227,19 @@ class WMT16EnDe(TextDataset):
         return sources.process(plain, self.languages, self.merges, folder, names)
 
     def notes(self, processed: Processed) -> list[str]:
-        """Files that are not the reference's, and what made them where they were made here."""
+        """Return a note that lists the files whose MD5 differs from the reference's.
+
+        The note includes the versions of `TOOLS` if the suite processed the files.
+        """
         paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
         paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
         with ThreadPoolExecutor(prepared.cores()) as pool:
-            digests = pool.map(lambda one: manifests.sha256(one[0], "md5"), paths.values())
-            wrong = [name for (name, (_, md5)), found in zip(paths.items(), digests, strict=True) if found != md5]
+            digests = pool.map(lambda entry: manifests.sha256(entry[0], "md5"), paths.values())
+            wrong = [name for (name, (_, md5)), digest in zip(paths.items(), digests, strict=True) if digest != md5]
         if not wrong:
             return []
-        made = processed.vocabulary.name != WMT16_VOCABULARY
-        tools = f"; made by {' and '.join(f'{tool} {version(tool)}' for tool in TOOLS)}" if made else ""
+        is_processed_here = processed.vocabulary.name != WMT16_VOCABULARY
+        tools = f"; made by {' and '.join(f'{tool} {version(tool)}' for tool in TOOLS)}" if is_processed_here else ""
         return [f"md5 differs from the reference's: {', '.join(wrong)}{tools}"]
 
 
@@ -217,18 +247,22 @@ WMT17_TRAIN = ("news-commentary-v12.de-en", "commoncrawl.de-en", "europarl-v7.de
 """Corpora in the order in which they are joined (reference process_data.py)."""
 WMT17_SPLITS = {"train": WMT17_TRAIN, "dev": ("newstest2013",), "test": ("newstest2014",)}
 WMT17_PAIRS = 4_590_101
-"""Of training: all lines of the corpora (NVIDIA's logs of v0.6 and v0.7 count them)."""
+"""Number of lines of the training corpora. NVIDIA's logs of v0.6 and v0.7 have this count."""
 WMT17_VOCABULARY = "vocab.translate_ende_wmt32k.32768.subwords"
 WMT17_VOCABULARY_MD5 = "0067c33184fa284ef6dc422dffcf8088"
 WMT17_EXPECTED = (
-    f"the archives of News Commentary v12, Common Crawl, Europarl v7 and dev, newstest2014.en and .de, and {WMT17_VOCABULARY}; "
-    f"mlcommons/training, retired_benchmarks/transformer, has the last in tensorflow/transformer/vocab and gets the others; "
-    f"without it suite data make-vocabulary learns one for open runs (--vocabulary FILE)"
+    f"the archives of News Commentary v12, Common Crawl, Europarl v7 and dev, newstest2014.en and .de, and "
+    f"{WMT17_VOCABULARY}. mlcommons/training, retired_benchmarks/transformer, contains the vocabulary in "
+    f"tensorflow/transformer/vocab and scripts that download the corpora. Without this vocabulary, "
+    f"suite data make-vocabulary learns a vocabulary for open runs (--vocabulary FILE)"
 )
 
 
 class WMT17EnDe(TextDataset):
-    """WMT17 English-German, the data of the Transformer's reference: the corpora as they are, the published subtokens."""
+    """WMT17 English-German, the data of the Transformer reference.
+
+    The corpora are used without changes, with the published subtokens.
+    """
 
     name = "wmt17-en-de"
     prepare_options = ("vocabulary",)
@@ -237,31 +271,37 @@ class WMT17EnDe(TextDataset):
 
     def __init__(self) -> None:
         self._members: dict[str, tuple[Path, str]] = {}
-        """Where each file lies, once that was looked for."""
+        """Location of each input file. Set by `inputs`."""
         self.vocabulary: Path | None = None
-        """One of the user's own; None: the published one, which lies with the corpora."""
+        """User-defined vocabulary.
+
+        None: the published vocabulary, which is stored with the corpora.
+        """
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Archives and files of the corpora, and the vocabulary."""
+        """Return archives and files of the corpora, and the vocabulary."""
         corpora = [f"{name}.{code}" for names in WMT17_SPLITS.values() for name in names for code in self.languages]
-        own = self.vocabulary
-        if own is not None and not own.is_file():
+        vocabulary = self.vocabulary
+        if vocabulary is not None and not vocabulary.is_file():
             how = f"suite data make-vocabulary {self.name} --from FILE … --to FILE"
-            raise ValueError(f"--vocabulary {own}: no such file; learn one with: {how}")
-        wanted = corpora if own else [WMT17_VOCABULARY, *corpora]
+            raise ValueError(f"--vocabulary {vocabulary}: no such file; to learn a vocabulary, run: {how}")
+        wanted = corpora if vocabulary else [WMT17_VOCABULARY, *corpora]
         self._members = sources.find_members(source, wanted, WMT17_EXPECTED)
         files = {str(path.relative_to(source)): path for path, _ in self._members.values()}
-        if own is not None:
-            self._members[WMT17_VOCABULARY] = (own, "")
-            files[WMT17_VOCABULARY] = own
+        if vocabulary is not None:
+            self._members[WMT17_VOCABULARY] = (vocabulary, "")
+            files[WMT17_VOCABULARY] = vocabulary
         return files
 
     def options(self) -> dict[str, Json]:
-        """No byte pair encoding is learned."""
+        """Return languages and kind of subwords.
+
+        This data set does not learn a byte pair encoding.
+        """
         return {"languages": list(self.languages), "subwords": prepared.SUBTOKENS}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """Join the corpora as plain text."""
+        """Join the corpora of each split as plain text."""
         files, names = {}, {}
         for split, corpora in WMT17_SPLITS.items():
             out = [folder / f"{split}.{language}" for language in self.languages]
@@ -282,7 +322,7 @@ class WMT17EnDe(TextDataset):
         return processed, {}
 
     def notes(self, processed: Processed) -> list[str]:
-        """Files that are not the reference's."""
+        """Return notes on files whose MD5, or number of lines, differs from the reference's."""
         wanted = {WMT17_VOCABULARY: (processed.vocabulary, WMT17_VOCABULARY_MD5)}
         for side, language in zip(SIDES, self.languages, strict=True):
             wanted[f"newstest2014.{language}"] = processed.files["test", side], NEWSTEST2014_MD5[language]
@@ -292,11 +332,14 @@ class WMT17EnDe(TextDataset):
         return remarks + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
 
     def make_vocabulary(self, texts: Sequence[Path], destination: Path, size: int | None) -> list[str]:
-        """Of text files, or of the training corpora below folders; see `workloads.api.Dataset`."""
+        """Learn a vocabulary from text files, or from the training corpora in folders.
+
+        See `workloads.api.Dataset`.
+        """
         if destination.exists():
-            raise ValueError(f"{destination} is there already; name another file with --to, or remove it")
+            raise ValueError(f"{destination} already exists. Set a different file with --to, or remove this file")
         if not destination.parent.is_dir():
-            raise ValueError(f"{destination.parent}: no such folder; make it, or name another file with --to")
+            raise ValueError(f"{destination.parent}: no such folder. Create it, or set a different file with --to")
         size = subtoken_learning.SIZE if size is None else size
         with held_folder(destination.parent, f".{destination.name}.") as work:
             files = [file for path in texts for file in (self._corpora(path, work) if path.is_dir() else [path])]
@@ -305,11 +348,12 @@ class WMT17EnDe(TextDataset):
             (work / destination.name).rename(destination)
         return [
             f"{destination}: {len(vocabulary):,} subtokens",
-            f"notice: not the reference's, so runs with it are open; type: {self.how()} --vocabulary {destination}",
+            f"notice: this is not the reference's vocabulary, so runs with it are in the open division. "
+            f"To use it, run: {self.how()} --vocabulary {destination}",
         ]
 
     def _corpora(self, source: Path, work: Path) -> list[Path]:
-        """The training corpora below `source`, as files."""
+        """Copy the training corpora below `source` to files in `work`, and return their paths."""
         wanted = [f"{name}.{code}" for name in WMT17_TRAIN for code in self.languages]
         for name, member in sources.find_members(source, wanted, WMT17_EXPECTED).items():
             with (work / name).open("wb") as out:

@@ -1,4 +1,7 @@
-"""The counts of prepared or published data sets of sentence pairs, and of their lengths, from which epochs follow."""
+"""Pair counts and length counts of sentence-pair data sets.
+
+The batches of an epoch follow from them.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
 
 LENGTH_COUNTS = "train_length_counts"
-"""Name of the array of facts that `prepared.length_counts` makes of the training pairs."""
+"""Key in `DatasetInfo.arrays` for the `prepared.length_counts` of the training pairs."""
 END = "end"
-"""Of the sizes: the id of EOS, where it is not `vocabulary.EOS`."""
+"""Key in `DatasetInfo.sizes` for the id of EOS. Only set if it is not `vocabulary.EOS`."""
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
 
 
@@ -30,10 +33,18 @@ class TextFacts:
 
     name: str
     published: Mapping[str, int]
-    """`train`, `dev`, `test` pairs, `vocabulary`, `dev_longest`, `test_longest`: the most subwords of a sentence."""
+    """Published counts.
+
+    `train`, `dev` and `test` are numbers of pairs. `vocabulary` is the number of ids. `dev_longest`
+    and `test_longest` are the numbers of subwords of the longest sentence.
+    """
 
     def for_settings(self, settings: Settings) -> DatasetInfo:
-        """Counts of the prepared data set, or under profile=synthetic the published ones. Raises ValueError: what to type."""
+        """Return the counts of the prepared data set.
+
+        With profile=synthetic, these are the published counts. Raises ValueError, with the command
+        to run, if the data set is not prepared.
+        """
         return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")
 
 
@@ -47,7 +58,11 @@ WMT16 = TextFacts(
         "test_longest": 148,
     },
 )
-"""WMT16 English-German as NVIDIA's v0.6 entry trains on it (pairs of an epoch, from its log), reference's evaluation limits."""
+"""WMT16 English-German.
+
+The number of training pairs is from the log of NVIDIA's v0.6 submission (pairs per epoch). The
+longest sentences are the evaluation limits of the reference.
+"""
 
 
 WMT17 = TextFacts(
@@ -57,12 +72,18 @@ WMT17 = TextFacts(
         END: 1,
     },
 )  # fmt: skip
-"""WMT17 English-German with the published subtokens: pairs as NVIDIA's logs of v0.6 count them, newstest2014 as encoded here;
-the longest sentence of newstest2013 is presumed."""
+"""WMT17 English-German with the published subtokens.
+
+The number of training pairs is from NVIDIA's logs of v0.6. The longest sentence of newstest2014 was
+measured with this encoding. The longest sentence of newstest2013 is an assumption.
+"""
 
 
 def load_dataset_info(folder: Path) -> DatasetInfo:
-    """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
+    """Return the counts of the data set prepared in `folder`. They are read from its manifest.
+
+    Raises ValueError, with the command to run, if the data set is not prepared.
+    """
     manifest = downloads.prepared(folder, WMT16.name)
     try:
         counts = {
@@ -70,7 +91,7 @@ def load_dataset_info(folder: Path) -> DatasetInfo:
         }
     except (KeyError, TypeError, ValueError):
         raise ValueError(
-            f"{folder / manifests.NAME} is not of a data set of sentence pairs ({manifest.dataset})"
+            f"{folder / manifests.NAME}: expected a data set of sentence pairs, got {manifest.dataset}"
         ) from None
     lengths = folder / prepared.LENGTH_COUNTS
     if not lengths.is_file():
@@ -94,20 +115,26 @@ def _facts(
 
 
 def length_counts(dataset_info: DatasetInfo, pairs: int) -> Int64s:
-    """(2, L) as `prepared.length_counts` makes them of all `pairs`; of synthetic data from a formula."""
+    """Return the `prepared.length_counts` (2, L) of all `pairs`.
+
+    For synthetic data they come from a formula.
+    """
     if LENGTH_COUNTS in dataset_info.arrays:
         return np.asarray(dataset_info.array(LENGTH_COUNTS))
     return _synthetic_length_counts(pairs)
 
 
 SYNTHETIC_MEDIAN, SYNTHETIC_SPREAD, SYNTHETIC_RATIO = 23.0, 0.65, 0.2
-"""Log-normal lengths with a mean near WMT's 28 subwords, and the log-normal spread of one side over the other."""
+"""Parameters of the log-normal lengths: median, common spread of both sides, spread of each side.
+
+The mean is close to the 28 subwords of WMT.
+"""
 SYNTHETIC_PAIRS = 1 << 17
-"""So many lengths are drawn, then they repeat."""
+"""Number of pairs whose lengths are drawn. More pairs repeat these lengths."""
 
 
 def synthetic_lengths(pairs: int) -> UInt16s:
-    """(2, pairs) lengths drawn by hash, 1 … `prepared.LONGEST`; the same in every process."""
+    """Return lengths (2, pairs) from 1 to `prepared.LONGEST`, drawn by hash."""
     drawn = _drawn_lengths(min(pairs, SYNTHETIC_PAIRS))
     return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])
 
@@ -119,8 +146,12 @@ def _synthetic_length_counts(pairs: int) -> Int64s:
 
 @functools.cache
 def _drawn_lengths(pairs: int) -> UInt16s:
-    """What then repeats: a run asks for it three times, half a million bytes that take 0.1 s to draw."""
+    """Return the lengths (2, pairs) that synthetic data repeats.
+
+    A run needs them three times. They have half a million bytes and take 0.1 s to draw, so they are
+    cached.
+    """
     draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(pairs))
-    common, *own = normal(draws, np.float64)
-    logs = [math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * each for each in own]
+    common, *sides = normal(draws, np.float64)
+    logs = [math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * side for side in sides]
     return np.clip(np.rint(np.exp(logs)), 1, prepared.LONGEST).astype(np.uint16)

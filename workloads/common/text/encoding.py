@@ -1,4 +1,4 @@
-"""Text files to ids: lines of subwords, or plain text that subtokens are cut from."""
+"""Encode text files as ids: lines of subwords, or plain text that is split into subtokens."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from workloads.common.text.vocabulary import UNK, Vocabulary
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a text file was made into, beside the raw file of its ids."""
+    """Counts of an encoded text file. Its ids are in a separate file (`Task.out`)."""
 
     lengths: Int32s
-    """(N,) subwords of each line."""
+    """(N,) number of subwords of each line."""
     unknown: int
+    """Number of unknown subwords."""
     example: str
-    """An unknown subword, with the number of its line; empty: there is none."""
+    """An unknown subword with the number of its line. Empty if no subword is unknown."""
 
 
 @dataclass(frozen=True)
@@ -34,51 +35,61 @@ class Task:
     name: str
     """Name of the file in messages."""
     has_mark: bool
-    """Whether a byte order mark at its start is no text (`workloads.common.data.lines.chunks`)."""
+    """Whether to skip a byte order mark, as in `workloads.common.data.lines.chunks`."""
     vocabulary: str
-    """Path of the vocabulary's file."""
+    """Path of the vocabulary file."""
     plain: bool
-    """Plain text, from which subtokens are cut; else lines of subwords."""
+    """Whether the file is plain text to split into subtokens.
+
+    If False, it holds lines of subwords.
+    """
     out: str
-    """File to write the ids to, without a header."""
+    """Path of the output file: raw ids without a header."""
 
 
 def read_vocabulary(path: Path, plain: bool, name: str = "") -> Vocabulary | Subtokeniser:
-    """Return a vocabulary of subwords or, if the text was `plain`, of subtokens. Raises ValueError with `name`, or the path."""
+    """Read a vocabulary of subtokens for `plain` text, or of subwords.
+
+    Raises ValueError with `name`, or the path.
+    """
     return Subtokeniser.read(path, name) if plain else Vocabulary.read(path, name)
 
 
 def id_type(vocabulary: int) -> npt.DTypeLike:
-    """What ids are stored as."""
+    """Return the type in which the ids of a vocabulary of this size are stored."""
     return np.uint16 if vocabulary <= 1 << 16 else np.int32
 
 
 def encode(task: Task) -> Encoded:
-    """Write the ids of a file's lines. Raises ValueError naming file and line.
+    """Write the ids of all lines of a file, and return their counts.
 
-    Lines of subwords have UNK in place of an unknown subword, and are never empty. Plain text has nothing unknown; an empty
-    line has no id, and EOS alone in a batch.
+    In lines of subwords, an unknown subword becomes UNK, and empty lines are errors. Plain text has
+    no unknown subtokens. An empty line of plain text has no ids, and a batch holds only EOS for it.
+
+    Raises:
+        ValueError: The file is empty, is not text, or has an empty line of subwords. The message
+            contains file and line.
     """
     vocabulary = read_vocabulary(Path(task.vocabulary), task.plain)
     lengths: list[Int32s] = []
     unknown, example = 0, ""
     with open(task.out, "wb") as ids_file:
         for first, lines in blocks(Path(task.path), task.name, task.has_mark):
-            of_lines = [vocabulary.encode(line.strip()) for line in lines]
-            counts = np.array([len(ids) for ids in of_lines], np.int32)
-            ids = np.fromiter(chain.from_iterable(of_lines), np.int32, int(counts.sum()))
+            line_ids = [vocabulary.encode(line.strip()) for line in lines]
+            counts = np.array([len(ids) for ids in line_ids], np.int32)
+            ids = np.fromiter(chain.from_iterable(line_ids), np.int32, int(counts.sum()))
             ids.astype(id_type(len(vocabulary))).tofile(ids_file)
             lengths.append(counts)
             if task.plain:
                 continue
             if not counts.all():
                 empty = first + int(np.argmin(counts))
-                raise ValueError(f"{task.name}:{empty}: an empty line; a sentence pair needs both sides")
-            strange = np.flatnonzero(ids == UNK)
-            if len(strange) and not example:
-                line = int(np.searchsorted(np.cumsum(counts), strange[0], "right"))
-                example = f"{lines[line].split()[of_lines[line].index(UNK)]!r} in line {first + line}"
-            unknown += len(strange)
+                raise ValueError(f"{task.name}:{empty}: an empty line. A sentence pair needs both sides")
+            unknown_at = np.flatnonzero(ids == UNK)
+            if len(unknown_at) and not example:
+                line = int(np.searchsorted(np.cumsum(counts), unknown_at[0], "right"))
+                example = f"{lines[line].split()[line_ids[line].index(UNK)]!r} in line {first + line}"
+            unknown += len(unknown_at)
     if not lengths:
         raise ValueError(f"{task.name}: no line of text")
     return Encoded(np.concatenate(lengths), unknown, example)

@@ -1,8 +1,13 @@
-"""Sentence pairs of two generated languages, with what makes translation more than a dictionary.
+"""Sentence pairs of two generated languages whose translation needs more than a dictionary.
 
-The source is English-like: subject, verb, object, phrases. The target is German-like: the finite verb stands second, in
-subordinate and relative clauses last; separable prefixes and infinitives stand at the end of the clause; adjectives follow the
-noun; articles, adjectives and pronouns agree in gender, number and case, which verbs and prepositions govern.
+The source language is similar to English: subject, verb, object, phrases. The target language is
+similar to German:
+
+- The finite verb comes second in main clauses, and last in subordinate and relative clauses.
+- Separable prefixes and infinitives come at the end of the clause.
+- Adjectives follow the noun.
+- Articles, adjectives and pronouns agree in gender, number and case. Verbs and prepositions
+  determine the case.
 """
 
 from __future__ import annotations
@@ -15,26 +20,26 @@ from workloads.common.randomness import Draws
 from workloads.common.text.lexicon import Lexicon, Noun, TargetNoun, TargetVerb, Verb, lexicon
 
 SYNONYM = 0.07
-"""Share of noun tokens for which the target has a synonym that nothing in the source tells."""
+"""Share of noun tokens that the target replaces by a synonym. The source does not show which."""
 PLURAL, PRONOUN, NAME, PAST = 0.3, 0.12, 0.1, 0.3
-"""Shares of noun phrases and of clauses."""
+"""Shares of plural noun phrases, pronouns, names, and clauses in the past tense."""
 NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
 
 DEFINITE = (("dar", "dan", "dam"), ("die", "die", "dir"), ("das", "das", "dam"), ("dai", "dai", "den"))
 INDEFINITE = (("en", "enan", "enam"), ("ena", "ena", "enar"), ("en", "en", "enam"))
 ADJECTIVE = (("o", "on", "om"), ("e", "e", "er"), ("es", "es", "om"), ("ai", "ai", "en"))
-"""Ending by gender (3: plural) and case."""
+"""Endings of adjectives by gender (3: plural) and case."""
 NOUN_PLURAL = ("en", "ir", "os")
-"""By declension; the dative adds an n."""
+"""Plural endings of nouns by declension. The dative adds an n."""
 PRONOUNS = {
     "he": ("er", "ihn", "ihm", "him"),
     "she": ("sie", "sie", "ihr", "her"),
     "they": ("si", "si", "ihnen", "them"),
 }
-"""Of the target in three cases, and of the source as an object."""
+"""Source pronoun to the target pronoun in three cases, and the source pronoun as an object."""
 RELATIVE = ("dar", "die", "das", "dai")
 VERB = (("et", "an"), ("te", "tan"))
-"""Ending by tense (present, past) and number."""
+"""Endings of verbs by tense (present, past) and number."""
 INFINITIVE, FUTURE = "en", ("wil", "wollan")
 PREPOSITIONS = (
     ("with", "mid", DATIVE), ("for", "fur", ACCUSATIVE), ("under", "untar", DATIVE), ("against", "gegan", ACCUSATIVE),
@@ -57,30 +62,36 @@ OPTIONS = (
     ("subject adjective", 1, 2), ("object adjective", 1, 2), ("phrase", 3, 3), ("opening", 1, 1), ("adverb", 1, 1),
     ("negation", 1, 1), ("future", 1, 1), ("idiom", 4, 1), ("relative", 4, 1), ("phrase adjective", 1, 2),
 )  # fmt: skip
-"""What a clause may be extended with: name, words, how often at most."""
+"""Extensions of a clause: name, number of words, highest number of uses."""
 OFFERS = 14
-"""Draws of an option for a clause; those that do not fit any more are left out."""
+"""Number of extensions that are drawn for a clause.
+
+Extensions that do not fit any more are skipped.
+"""
 SPLIT_AT, FIRST_CLAUSE = 9, (4, 9)
-"""Sentences of more words may have several clauses; words of each but the last."""
+"""Sentences of more than `SPLIT_AT` words may have several clauses.
+
+`FIRST_CLAUSE` limits the number of words of every clause except the last.
+"""
 
 
 @cache
 def words() -> Lexicon:
-    """The words of both languages."""
+    """Return the words of both languages."""
     return lexicon(SOURCE_TAKEN, TARGET_TAKEN)
 
 
 @dataclass
 class Phrase:
-    """Words of both languages that belong together."""
+    """A sequence of source words and its translation."""
 
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Which word translates which: the lexicon that a translation word by word has."""
+    """Pairs of a source word and its target word: the lexicon for a word-by-word translation."""
 
     def add(self, source: str, target: str) -> None:
-        """A word and its translation at the end of each side."""
+        """Append a word and its translation."""
         self.source.append(source)
         self.target.append(target)
         self.pairs.append((source, target))
@@ -98,12 +109,12 @@ class NounPhrase:
 
 @dataclass
 class Clause:
-    """The parts of a clause, before they are put in order."""
+    """The parts of a clause, before they are put into the word order of a language."""
 
     opening: Phrase
     subject: NounPhrase
     rest: Phrase
-    """Object, prepositional phrases, adverbs: in the same order in both languages."""
+    """Object, prepositional phrases and adverbs. They have the same order in both languages."""
     verb: Verb
     sense: TargetVerb
     past: bool
@@ -111,29 +122,33 @@ class Clause:
     negated: bool
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Of all parts."""
+        """Return the word pairs of all parts."""
         plain = self.finite()
-        own = [(self.verb_form(), plain)] + ([("not", "nik")] if self.negated else [])
-        own += [("will", FUTURE[self.subject.plural])] if self.future else []
-        return [*self.opening.pairs, *self.subject.words.pairs, *own, *self.rest.pairs]
+        verb_pairs = [(self.verb_form(), plain)] + ([("not", "nik")] if self.negated else [])
+        verb_pairs += [("will", FUTURE[self.subject.plural])] if self.future else []
+        return [*self.opening.pairs, *self.subject.words.pairs, *verb_pairs, *self.rest.pairs]
 
     def verb_form(self) -> str:
-        """As the source has it."""
+        """Return the verb in the source language, with its ending."""
         if self.future or (self.subject.plural and not self.past):
             return self.verb.source
         return self.verb.source + ("ed" if self.past else "s")
 
     def finite(self) -> str:
-        """The target's verb without its prefix, as an infinitive in the future."""
+        """Return the target verb without prefix, as an infinitive in the future tense."""
         return self.sense.stem + (INFINITIVE if self.future else VERB[self.past][self.subject.plural])
 
     def source(self) -> list[str]:
-        """Words in the source's order."""
+        """Return the words in the order of the source language."""
         verb = [*(["will"] if self.future else []), *(["not"] if self.negated else []), self.verb_form()]
         return [*self.opening.source, *self.subject.words.source, *verb, *self.rest.source]
 
     def main(self, inverted: bool = False) -> list[str]:
-        """Target words with the verb second: after the opening, or first where something `inverted` it from before."""
+        """Return the target words of a main clause. The finite verb comes second.
+
+        Args:
+            inverted: The clause follows a subordinate clause, so the verb comes first.
+        """
         auxiliary = FUTURE[self.subject.plural]
         finite = auxiliary if self.future else self.finite()
         last = [self.sense.prefix + self.finite()] if self.future else [self.sense.prefix] if self.sense.prefix else []
@@ -148,7 +163,7 @@ class Clause:
         return [*start, *self.rest.target, *negation, *last]
 
     def subordinate(self) -> list[str]:
-        """Target words with the verb last."""
+        """Return the target words of a subordinate clause. The verb comes last."""
         negation, verb = ["nik"] if self.negated else [], [self.sense.prefix + self.finite()]
         auxiliary = [FUTURE[self.subject.plural]] if self.future else []
         subject, opening = self.subject.words.target, self.opening.target
@@ -156,7 +171,7 @@ class Clause:
 
 
 def sentence(draws: Draws, length: int) -> Phrase:
-    """A sentence pair of about `length` source words, punctuation included and parted by spaces."""
+    """Generate a sentence pair of about `length` source words. Punctuation counts as words."""
     phrase = _clauses(draws, length - 1)
     phrase.source.append(".")
     phrase.target.append(".")
@@ -164,7 +179,7 @@ def sentence(draws: Draws, length: int) -> Phrase:
 
 
 def _clauses(draws: Draws, length: int) -> Phrase:
-    """One clause or several, joined."""
+    """Generate one clause, or several joined clauses."""
     phrase = Phrase()
     if length <= SPLIT_AT or draws.chance(0.15):
         clause = _clause(draws, length)
@@ -189,15 +204,15 @@ def _clauses(draws: Draws, length: int) -> Phrase:
 
 
 def _clause(draws: Draws, length: int) -> Clause:
-    """A clause of about `length` source words."""
+    """Generate a clause of about `length` source words."""
     lexical = words()
     transitive = length > 4 and draws.chance(0.65)
     verb = lexical.verbs[transitive].choose(draws)
     wanted = _extensions(draws, length - (5 if transitive else 3), transitive)
     subject = _noun_phrase(draws, NOMINATIVE, verb, wanted["subject adjective"])
     object_phrase = _noun_phrase(draws, ACCUSATIVE, verb, wanted["object adjective"]) if transitive else None
-    effective_settings = (object_phrase or subject).kind
-    sense = verb.senses[effective_settings if len(verb.senses) > 1 else 0]
+    noun_kind = (object_phrase or subject).kind
+    sense = verb.senses[noun_kind if len(verb.senses) > 1 else 0]
     opening, rest = Phrase(), Phrase()
     if wanted["opening"]:
         opening.add(*lexical.adverbs.choose(draws))
@@ -221,7 +236,10 @@ def _clause(draws: Draws, length: int) -> Clause:
 
 
 def _extensions(draws: Draws, left: int, transitive: bool) -> Counter[str]:
-    """Options drawn until a clause has its words."""
+    """Draw extensions of a clause, and return the number of uses of each.
+
+    They have at most `left` words in total.
+    """
     wanted: Counter[str] = Counter()
     for _ in range(OFFERS):
         name, cost, most = OPTIONS[draws.integer(0, len(OPTIONS) - 1)]
@@ -235,7 +253,7 @@ def _extensions(draws: Draws, left: int, transitive: bool) -> Counter[str]:
 
 
 def _noun_phrase(draws: Draws, case: int, verb: Verb, adjectives: int) -> NounPhrase:
-    """A pronoun, a name, or an article with a noun and its adjectives."""
+    """Generate a pronoun, a name, or an article with a noun and its adjectives."""
     if not adjectives and draws.chance(PRONOUN):
         name = tuple(PRONOUNS)[draws.integer(0, len(PRONOUNS) - 1)]
         forms, phrase = PRONOUNS[name], Phrase()
@@ -255,7 +273,10 @@ def _noun_phrase(draws: Draws, case: int, verb: Verb, adjectives: int) -> NounPh
 
 
 def _with_article(draws: Draws, noun: Noun, target: TargetNoun, plural: bool, case: int, adjectives: int) -> Phrase:
-    """Article or number, then in the source adjectives and noun, in the target noun and adjectives."""
+    """Generate an article or a number, with a noun and its adjectives.
+
+    Adjectives come before the noun in the source, and after the noun in the target.
+    """
     phrase, form = Phrase(), 3 if plural else target.gender
     if plural and draws.chance(0.3):
         count = str(draws.integer(2, 99))
@@ -275,7 +296,11 @@ def _with_article(draws: Draws, noun: Noun, target: TargetNoun, plural: bool, ca
 
 
 def _relative(draws: Draws, subject: NounPhrase) -> None:
-    """Extend a subject by a clause about it: `who` verb object, in the target with the verb last and between commas."""
+    """Append a relative clause to a subject.
+
+    The source has `who`, verb and object. The target encloses the clause in commas and ends it with
+    the verb.
+    """
     verb = words().verbs[True].choose(draws)
     thing = _noun_phrase(draws, ACCUSATIVE, verb, 0)
     sense = verb.senses[thing.kind if len(verb.senses) > 1 else 0]

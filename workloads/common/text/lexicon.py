@@ -1,7 +1,8 @@
-"""The words of the two generated languages: invented by hash, frequent ones first.
+"""The words of the two generated languages. They are invented by hash and sorted by frequency.
 
-The source language does not inflect but for a plural and two endings of verbs. Target nouns have a gender and a declension;
-a fifth of the nouns and verbs have two translations, of which the context decides; some verbs have a prefix that can be parted.
+The source language has few inflections: a plural of nouns and two endings of verbs. Target nouns
+have a gender and a declension. A fifth of the nouns and verbs have two translations, and the
+context determines the translation. Some target verbs have a separable prefix.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Generic, TypeVar
 from workloads.common.randomness import Draws, fold, stream
 
 SEED = 1
-"""Of the corpus; runs have seeds of their own."""
+"""Seed of the corpus. It is independent of the seeds of runs."""
 NOUNS, VERBS, ADJECTIVES, ADVERBS, NAMES, IDIOMS = 120, 50, 40, 24, 30, 16
 AMBIGUOUS = 0.2
 """Share of nouns and verbs with a second translation."""
 TRANSITIVE, SEPARABLE = 0.6, 0.35
 """Shares of verbs with an object, and of verb translations with a prefix."""
 SHIFT = 2.7
-"""Zipf and Mandelbrot: the word of rank r = 0, 1, … has weight 1 / (r + 2.7)."""
+"""Shift of the Zipf-Mandelbrot law: the word of rank r = 0, 1, … has weight 1 / (r + 2.7)."""
 
 SOURCE_SOUNDS = (("b", "br", "d", "f", "g", "gl", "h", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "w"),
                  ("a", "e", "i", "o", "u", "ea", "oo"), ("", "", "n", "r", "l", "ck", "nd", "t", "m", "ss"))  # fmt: skip
@@ -41,9 +42,9 @@ class TargetNoun:
 
     stem: str
     gender: int
-    """0, 1, 2"""
+    """0, 1 or 2."""
     declension: int
-    """0, 1, 2: which plural ending it takes."""
+    """0, 1 or 2: index of the plural ending."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Noun:
 
     source: str
     senses: tuple[TargetNoun, ...]
-    """One, or two: the second where the clause's verb is of kind 1."""
+    """One or two translations. The second is used if the verb of the clause is of kind 1."""
     synonym: TargetNoun
-    """Says the same as the first."""
+    """Synonym of the first translation."""
     kind: int
-    """0 or 1: chooses the sense of verbs."""
+    """0 or 1: determines the translation of verbs."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class TargetVerb:
 
     stem: str
     prefix: str
-    """Stands at the end of a main clause; empty: there is none."""
+    """Separable prefix at the end of a main clause. Empty if the verb has no such prefix."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,17 @@ class Verb:
 
     source: str
     senses: tuple[TargetVerb, ...]
-    """One, or two: the second where its object (its subject, if there is none) is of kind 1."""
+    """One or two translations.
+
+    The second is used if the object is of kind 1, or the subject of a verb without object.
+    """
     transitive: bool
     kind: int
-    """0 or 1: chooses the sense of nouns."""
+    """0 or 1: determines the translation of nouns."""
 
 
 class Ranked(Generic[Kind]):
-    """Things that occur with Zipf's frequencies."""
+    """Entries that are chosen with the frequencies of the Zipf-Mandelbrot law."""
 
     def __init__(self, things: Sequence[Kind]) -> None:
         self.things = tuple(things)
@@ -93,21 +97,24 @@ class Ranked(Generic[Kind]):
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All words that have a translation; the few others stand in `grammar`."""
+    """All content words. Function words are defined in `grammar`."""
 
     nouns: Ranked[Noun]
     verbs: tuple[Ranked[Verb], Ranked[Verb]]
-    """Intransitive ones, transitive ones."""
+    """Intransitive verbs, then transitive verbs."""
     adjectives: Ranked[tuple[str, str]]
     adverbs: Ranked[tuple[str, str]]
     names: Ranked[str]
-    """The same in both languages."""
+    """Names, which are the same in both languages."""
     idioms: Ranked[tuple[str, str]]
-    """Several ordinary source words that together say several target words, which translate none of them."""
+    """Phrases of ordinary source words.
+
+    The target words of an idiom are not translations of its source words.
+    """
 
 
 class _Inventor:
-    """New words, none twice and none that is a short word of the grammar."""
+    """Invents new words. It never returns a word twice, and no word in `taken`."""
 
     def __init__(self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]) -> None:
         self.draws = Draws(stream(SEED, f"translation words {label}"))
@@ -123,12 +130,15 @@ class _Inventor:
 
 
 def _syllables(rank: int) -> int:
-    """Frequent words are short."""
+    """Return the number of syllables of a word. Frequent words are short."""
     return 1 if rank < 12 else 2
 
 
 def lexicon(source_taken: tuple[str, ...], target_taken: tuple[str, ...]) -> Lexicon:
-    """All words; none is one of those taken."""
+    """Return all content words.
+
+    The function words of the grammar (`source_taken`, `target_taken`) are avoided.
+    """
     source = _Inventor("source", SOURCE_SOUNDS, source_taken)
     target = _Inventor("target", TARGET_SOUNDS, target_taken)
     key = stream(SEED, "translation lexicon")
@@ -169,7 +179,11 @@ def lexicon(source_taken: tuple[str, ...], target_taken: tuple[str, ...]) -> Lex
 def _idiom(
     draws: Draws, nouns: Sequence[Noun], adjectives: Sequence[tuple[str, str]], target: _Inventor
 ) -> tuple[str, str]:
-    """Two nouns and an adjective of the source, and two or three target words that occur in it alone."""
-    one, other = (nouns[draws.integer(0, len(nouns) - 1)].source for _ in range(2))
-    source = f"{one} by {adjectives[draws.integer(0, len(adjectives) - 1)][0]} {other}"
+    """Return an idiom in both languages.
+
+    The source has two nouns and an adjective. The target has two or three words that occur only
+    here.
+    """
+    first, second = (nouns[draws.integer(0, len(nouns) - 1)].source for _ in range(2))
+    source = f"{first} by {adjectives[draws.integer(0, len(adjectives) - 1)][0]} {second}"
     return source, " ".join(target.word(1) for _ in range(draws.integer(2, 3)))

@@ -1,13 +1,17 @@
-"""The prepared form of a parallel corpus: memory-mapped arrays of ids beside a vocabulary and raw references.
+"""The prepared form of a parallel corpus: arrays of ids, a vocabulary, and raw references.
 
-For each split (`train`, `dev`, `test`) and each side (`source`, `target`), without special ids:
+Files for each split (`train`, `dev`, `test`) and each side (`source`, `target`):
 
-    SPLIT_SIDE.npy            (T,) uint16, or int32 where the vocabulary is larger: ids of all sentences, one after the other
+    SPLIT_SIDE.npy            (T,) uint16, or int32 for a large vocabulary: ids of all sentences
     SPLIT_SIDE_offsets.npy    (N + 1,) int64: sentence n is ids[offsets[n] : offsets[n + 1]]
-    train_length_counts.npy   (2, L) int64: `length_counts` of the training pairs
 
-`vocabulary.txt` has a subword a line, or subtokens in quotes (`subtokens.py`); `references.txt` the raw translations of the
-test set, a line each. The counts of lengths alone are known before the clock (`DatasetInfo.arrays`).
+The ids of the sentences are concatenated, without special ids. Files of the whole corpus:
+
+    train_length_counts.npy   (2, L) int64: `length_counts` of the training pairs
+    vocabulary.txt            one subword per line, or one quoted subtoken per line (`subtokens.py`)
+    references.txt            the raw translations of the test set, one per line
+
+Only the length counts are read before the clock of a run starts (`DatasetInfo.arrays`).
 """
 
 from __future__ import annotations
@@ -36,18 +40,27 @@ SIDES = ("source", "target")
 SPLITS = ("train", "dev", "test")
 VOCABULARY, REFERENCES, LENGTH_COUNTS = "vocabulary.txt", "references.txt", "train_length_counts.npy"
 LONGEST = 254
-"""Subwords of a training sentence; pairs with a longer one are dropped. 256 with BOS and EOS: the most that any published
-hyperparameter set trains on (Transformer reference, model_params.py)."""
+"""Highest number of subwords of a training sentence. Pairs with a longer sentence are dropped.
+
+With BOS and EOS this is 256, the longest sentence of any published hyperparameter set (Transformer
+reference, model_params.py).
+"""
 SUBTOKENS = "subtokens"
-"""The option `subwords` of a manifest whose ids are subtokens of plain text."""
+"""Value of the manifest option `subwords` if the ids are subtokens of plain text."""
 UNKNOWN_SHARE = 0.01
-"""More unknown subwords than this in the training text: the vocabulary is another text's."""
+"""Highest share of unknown subwords in the training text.
+
+A higher share means that the vocabulary does not fit.
+"""
 
 Ids = Integers
 
 
 class DropReason(Enum):
-    """Why a sentence pair is dropped, as it is printed behind a count."""
+    """Reason for dropping a sentence pair.
+
+    The value is printed after the number of dropped pairs.
+    """
 
     EMPTY = "with an empty side"
     MANY_WORDS = "over 80 words"
@@ -59,54 +72,63 @@ class DropReason(Enum):
 
 @dataclass(frozen=True)
 class Processed:
-    """Text files that the prepared form is made of: subwords separated by spaces, a sentence a line; or plain text."""
+    """Text files to encode. A line is a sentence: subwords separated by spaces, or plain text."""
 
     files: dict[tuple[str, str], Path]
     """(split, side) to file."""
     vocabulary: Path
     references: Path
-    """Raw text."""
+    """File with the raw translations of the test set."""
     subtokens: bool = False
-    """Plain text, which the vocabulary's subtokens are cut from; lines may be empty."""
+    """Whether the files are plain text to split into the subtokens of the vocabulary.
+
+    Lines may then be empty.
+    """
     longest: int = LONGEST
-    """Subwords of a training sentence; pairs with a longer one are dropped."""
+    """Highest number of subwords of a training sentence.
+
+    Pairs with a longer sentence are dropped.
+    """
     names: Mapping[Path, str] = field(default_factory=dict)
-    """Names in messages of the files that the suite wrote: those of the user's files they were made from."""
+    """Names in messages for files that the suite wrote: the names of the user's files."""
     dropped: Mapping[str, Counter[DropReason]] = field(default_factory=dict)
-    """Pairs of each split that were dropped before the files were written."""
+    """Numbers of pairs of each split that were dropped before the files were written."""
 
     def name(self, path: Path) -> str:
-        """Return the name of a file in messages."""
+        """Return the name of a file for messages."""
         return self.names.get(path, str(path))
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a split."""
+    """The sentences of one language of a split."""
 
     ids: Ids
-    """(T,)"""
+    """(T,) concatenated ids of all sentences."""
     offsets: Int64s
-    """(N + 1,)"""
+    """(N + 1,) start of each sentence in `ids`, and the end of the last sentence."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def lengths(self, sentences: Int64s) -> Int64s:
-        """Subwords of some sentences (n,)."""
+        """Return the numbers of subwords (n,) of some sentences (n,)."""
         return np.asarray(self.offsets[sentences + 1] - self.offsets[sentences])
 
     def sentence(self, number: int) -> Int32s:
-        """The ids (n,) of one."""
+        """Return the ids (n,) of one sentence."""
         return np.asarray(self.ids[self.offsets[number] : self.offsets[number + 1]], np.int32)
 
     def fill(self, sentences: Int64s, out: Int32s) -> Int64s:
-        """Write sentences (n,) to the beginnings of the rows of `out` (n, W), cut where they are longer; their lengths (n,)."""
+        """Write sentences (n,) to the rows of `out` (n, W) and return their lengths (n,).
+
+        Sentences of more than W subwords are truncated.
+        """
         starts, lengths = self.offsets[sentences], self.lengths(sentences)
         lengths = np.minimum(lengths, out.shape[1])
-        column = np.arange(int(lengths.max(initial=0)))
-        row, place = np.nonzero(column < lengths[:, None])
-        out[row, place] = self.ids[starts[row] + place]
+        columns = np.arange(int(lengths.max(initial=0)))
+        row, column = np.nonzero(columns < lengths[:, None])
+        out[row, column] = self.ids[starts[row] + column]
         return lengths
 
 
@@ -121,7 +143,10 @@ class Parallel:
         return len(self.source)
 
     def lengths(self) -> UInt16s:
-        """(2, N) subwords of each training pair's source and target: at most `LONGEST`."""
+        """Return the numbers of subwords (2, N) of each pair's source and target.
+
+        Only for training pairs: their lengths fit into 16 bits.
+        """
         return np.stack([np.diff(side.offsets).astype(np.uint16) for side in (self.source, self.target)])
 
 
@@ -129,9 +154,9 @@ class Parallel:
 
 
 def write(processed: Processed, folder: Path) -> dict[str, int]:
-    """Write the prepared form of text files to `folder`; counts for the manifest.
+    """Write the prepared form of text files to `folder`, and return the counts for the manifest.
 
-    Raises ValueError in one line: file, line, what is wrong.
+    Raises ValueError with the file, the line and the problem in a message of one line.
     """
     vocabulary = read_vocabulary(processed.vocabulary, processed.subtokens, processed.name(processed.vocabulary))
     references = read_lines(processed.references, processed.name(processed.references))
@@ -169,7 +194,8 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
     if len(references) != counts["test"]:
         raise ValueError(
             f"{processed.name(processed.references)}: {len(references):,} lines, but "
-            f"{processed.name(processed.files['test', 'source'])} has {counts['test']:,}; each sentence needs one reference"
+            f"{processed.name(processed.files['test', 'source'])} has {counts['test']:,}. "
+            f"Each sentence needs exactly one reference"
         )
     vocabulary.write(folder / VOCABULARY)
     (folder / REFERENCES).write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
@@ -177,12 +203,13 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
 
 
 def check_any_left(split: str, names: Sequence[str], left: int, dropped: Counter[DropReason], hint: str = "") -> None:
-    """Raise ValueError if no pair of a split is left, with the number of pairs that were dropped for each reason.
+    """Raise ValueError if no pair of a split is left.
 
     Args:
-        names: The split's two files in messages.
+        names: Names of the split's two files for messages.
         left: Number of pairs that are left.
-        hint: Probable cause.
+        dropped: Number of pairs that were dropped, for each reason.
+        hint: Probable cause and remedy.
     """
     if left:
         return
@@ -191,12 +218,16 @@ def check_any_left(split: str, names: Sequence[str], left: int, dropped: Counter
     total = dropped.total()
     what = f"all {total:,} {kind} pairs were" if total > 1 else f"the only {kind} pair was"
     raise ValueError(
-        f"{' and '.join(names)}: no {kind} pair is left: {what} dropped ({reasons})" + (f"; {hint}" if hint else "")
+        f"{' and '.join(names)}: no {kind} pair is left: {what} dropped ({reasons})"
+        + (f". Probable cause: {hint}" if hint else "")
     )
 
 
 def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:
-    """The count of unknown subwords of the training text. Raises ValueError if the vocabulary does not fit it."""
+    """Count the unknown subwords of the training text.
+
+    Raises ValueError if the vocabulary does not fit it.
+    """
     total = 0
     for side in SIDES:
         text, path = encoded["train", side], processed.files["train", side]
@@ -204,36 +235,47 @@ def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> d
         if text.unknown > UNKNOWN_SHARE * subwords:
             raise ValueError(
                 f"{processed.name(processed.vocabulary)} does not fit {processed.name(path)}: it lacks {text.unknown:,} of "
-                f"{subwords:,} subwords ({text.example}); give the vocabulary that was made with these files"
+                f"{subwords:,} subwords ({text.example}). Use the vocabulary that was created with these files"
             )
         total += text.unknown
     return {"train_unknown": total}
 
 
 def _write_split(folder: Path, split: str, sides: dict[str, Encoded], keep: Bools, vocabulary: int) -> dict[str, int]:
-    """Arrays of a split from the raw ids, which are removed; its counts."""
+    """Write the arrays of a split, and return its counts.
+
+    The files of raw ids are read and removed.
+
+    Args:
+        keep: (N,) whether a pair is kept.
+        vocabulary: Number of ids of the vocabulary.
+    """
     kept = int(keep.sum())
     counts = {split: kept, f"{split}_too_long": len(keep) - kept}
     for side in SIDES:
-        raw, of_side = folder / f"{split}_{side}.ids", sides[side].lengths
+        raw, lengths = folder / f"{split}_{side}.ids", sides[side].lengths
         ids = np.fromfile(raw, id_type(vocabulary))
         raw.unlink()
         if kept < len(keep):
-            ids = ids[np.repeat(keep, of_side)]
+            ids = ids[np.repeat(keep, lengths)]
         offsets = np.zeros(kept + 1, np.int64)
-        np.cumsum(of_side[keep], out=offsets[1:])
+        np.cumsum(lengths[keep], out=offsets[1:])
         np.save(folder / f"{split}_{side}.npy", ids, allow_pickle=False)
         np.save(folder / f"{split}_{side}_offsets.npy", offsets, allow_pickle=False)
         counts[f"{split}_{side}_subwords"] = int(offsets[-1])
-        counts[f"{split}_longest"] = max(counts.get(f"{split}_longest", 0), int(of_side[keep].max()))
+        counts[f"{split}_longest"] = max(counts.get(f"{split}_longest", 0), int(lengths[keep].max()))
     if split == "train":
-        lengths = np.stack([sides[side].lengths[keep] for side in SIDES])
-        np.save(folder / LENGTH_COUNTS, length_counts(lengths), allow_pickle=False)
+        pair_lengths = np.stack([sides[side].lengths[keep] for side in SIDES])
+        np.save(folder / LENGTH_COUNTS, length_counts(pair_lengths), allow_pickle=False)
     return counts
 
 
 def length_counts(lengths: Integers) -> Int64s:
-    """Of lengths (2, N): row 0 the pairs whose longer side has 0, 1, … subwords, row 1 the subwords of both sides of these."""
+    """Count pairs and subwords by length. Returns (2, L) for the lengths (2, N) of pairs.
+
+    Column n is for the pairs whose longer side has n subwords. Row 0 holds the number of these
+    pairs, and row 1 the number of their subwords on both sides.
+    """
     longer = np.maximum(lengths[0], lengths[1])
     tokens = np.bincount(longer, weights=lengths[0].astype(np.float64) + lengths[1])
     return np.stack([np.bincount(longer), tokens.astype(np.int64)])
@@ -243,7 +285,10 @@ def length_counts(lengths: Integers) -> Int64s:
 
 
 def read(folder: Path, split: str, count: int) -> Parallel:
-    """The `count` pairs of a split, mapped into memory. Raises ValueError naming a file that is not as it should be."""
+    """Map the `count` pairs of a split into memory.
+
+    Raises ValueError naming a file that is missing or invalid.
+    """
     sides = []
     for side in SIDES:
         offsets = mapped(folder / f"{split}_{side}_offsets.npy", "int64", count + 1)
@@ -252,16 +297,16 @@ def read(folder: Path, split: str, count: int) -> Parallel:
 
 
 def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subtokeniser:
-    """That of prepared data; `options`: those of its manifest."""
+    """Read the vocabulary of prepared data. `options` are the options in its manifest."""
     return read_vocabulary(folder / VOCABULARY, options.get("subwords") == SUBTOKENS)
 
 
 def read_references(folder: Path, count: int) -> list[str]:
-    """The raw translations of the test set. Raises ValueError naming the file."""
+    """Return the raw translations of the test set. Raises ValueError naming the file."""
     references = read_lines(folder / REFERENCES)
     if len(references) != count:
         raise ValueError(
-            f"{folder / REFERENCES}: {len(references):,} lines instead of {count:,}; prepare the data again"
+            f"{folder / REFERENCES}: expected {count:,} lines, got {len(references):,}. Prepare the data again"
         )
     return references
 
@@ -269,9 +314,13 @@ def read_references(folder: Path, count: int) -> list[str]:
 def framed(
     side: Side, sentences: Int64s, width: int, framing: Framing, begin: bool, end: bool
 ) -> tuple[Int32s, Int32s]:
-    """Sentences (n,) in rows (n, width) int32, padded with 0 at the end, and how many ids each has (n,) int32.
+    """Return sentences (n,) with special ids as rows (n, width), and their lengths (n,).
 
-    `begin` and `end`: whether the framing's special ids stand around each. Those that do not fit are cut before `end`.
+    Rows are padded with 0. Sentences that do not fit are truncated before the EOS.
+
+    Args:
+        begin: Whether to begin each row with the special id `framing.begin`, if there is one.
+        end: Whether to end each sentence with the special id `framing.end`.
     """
     first = 1 if begin and framing.begin is not None else 0
     rows = np.zeros((len(sentences), width), np.int32)
@@ -285,5 +334,5 @@ def framed(
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,8 +1,10 @@
-"""From downloaded archives or plain text to lines of subwords, in the steps of the reference (download_dataset.sh).
+"""Convert downloaded archives or plain text to lines of subwords.
 
-Moses tokenisation per language, removal of pairs that are empty, long or lopsided (clean-corpus-n.perl), removal of pairs that
-latin-1 cannot express, and byte pair encoding learned on both languages together. sacremoses and subword-nmt stand in for
-the Perl and Python scripts; where their output differs, files differ from the reference's, which their md5 shows.
+The steps are the same as in the reference (download_dataset.sh): Moses tokenisation per language,
+removal of pairs that are empty, long or of very unequal lengths (clean-corpus-n.perl), removal of
+pairs that latin-1 cannot express, and a byte pair encoding learned on both languages together.
+sacremoses and subword-nmt replace the Perl and Python scripts of the reference. If their output
+differs from the reference's, the MD5 of the files shows it.
 """
 
 from __future__ import annotations
@@ -28,18 +30,24 @@ from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
-"""Words of a side, and words of one side over those of the other (reference script; Moses' default)."""
+"""Limits of a pair: words of a side, and highest ratio of both sides.
+
+Sources: the reference script and the default of Moses.
+"""
 TOO_LONG_WORD = re.compile(r"[^\s|]{1001}")
-"""Moses drops pairs with a longer word than 1,000 characters ($max_word_length of clean-corpus-n.perl)."""
+"""Matches a word of more than 1,000 characters.
+
+Moses drops such pairs ($max_word_length of clean-corpus-n.perl).
+"""
 WMT_TRAIN = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en")
-"""Corpora in the order in which they are joined; a file for each language."""
+"""Training corpora in the order in which they are joined. Each has one file per language."""
 WMT_TESTS = {"newstest2014": ("test",), "newstest2015": ("dev",), "newstest2016": ("dev",)}
-"""Their SGM files, German to English, to the split that they are part of."""
+"""Test set to the splits that it is part of. The SGM files for German to English are used."""
 BYTES_MAXIMUM = 1 << 32
-"""Of a file in an archive; the largest of WMT16's have 0.3 GB."""
+"""Highest size of a file in an archive. The largest files of WMT16 have 0.3 GB."""
 ARCHIVES = ("*.tgz", "*.tar.gz", "*.tar")
 POOLED_BYTES = 1 << 24
-"""Texts below this are processed without starting processes."""
+"""Size from which texts are processed in a process pool."""
 _SEGMENT = re.compile(r"<seg[^>]*>\s*(.*?)\s*</seg>", re.DOTALL | re.IGNORECASE)
 
 Tokenise = Callable[[str], str]
@@ -49,15 +57,22 @@ Tokenise = Callable[[str], str]
 
 
 def wmt_members(languages: Sequence[str]) -> list[str]:
-    """Names of the files that are needed of WMT16's archives."""
+    """Return the names of the files that are needed from the WMT16 archives."""
     train = [f"{corpus}.{language}" for corpus in WMT_TRAIN for language in languages]
     return train + [f"{test}-deen-{kind}.sgm" for test in WMT_TESTS for kind in ("src.de", "ref.en")]
 
 
 def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str, tuple[Path, str]]:
-    """Return where in the folder `source` each file lies: (file, "") or (archive, member). Hidden files are skipped.
+    """Return the location of each file below `source`: (file, "") or (archive, member).
 
-    Raises ValueError naming a missing one, and what is `expected`.
+    Hidden files are skipped.
+
+    Args:
+        names: Names of the files to find.
+        expected: Description of the expected input for the error message.
+
+    Raises:
+        ValueError: A file is missing, or an archive cannot be read.
     """
     wanted = set(names)
     places: dict[str, tuple[Path, str]] = {}
@@ -72,28 +87,29 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
                 for member in tar:
                     name = Path(member.name).name
                     if member.size > BYTES_MAXIMUM:
-                        raise OSError(f"{name} of {member.size:,} bytes is no file of WMT")
+                        raise OSError(f"{name} has {member.size:,} bytes, too many for a WMT file")
                     if member.isfile() and name in wanted and not is_hidden_path(member.name):
                         places.setdefault(name, (archive, member.name))
         except (OSError, *DAMAGED) as error:
-            raise ValueError(f"{archive}: cannot be read ({why(error)}); download it again") from None
+            raise ValueError(f"{archive}: cannot be read ({why(error)}). Download it again") from None
     missing = [name for name in names if name not in places]
     if missing:
-        raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
+        raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive. Expected: {expected}")
     return places
 
 
 def _visible(folder: Path, pattern: str) -> list[Path]:
-    """Return the files and folders below `folder` that match a pattern and are not hidden, sorted."""
+    """Return files and folders below `folder` that match and are not hidden, sorted."""
     return sorted(path for path in folder.rglob(pattern) if not is_hidden_path(path.relative_to(folder)))
 
 
 def unpack_wmt(
     members: dict[str, tuple[Path, str]], languages: Sequence[str], folder: Path
 ) -> dict[tuple[str, str], str]:
-    """Write {train,dev,test}.LANGUAGE below `folder`, plain text as it was published.
+    """Write {train,dev,test}.LANGUAGE below `folder`: the published text without changes.
 
-    Returns what each was made from, by (split, side), for messages. Raises ValueError naming the published file.
+    Returns the names of the source files by (split, side), for messages. Raises ValueError naming
+    the published file.
     """
     corpora = {language: [members[f"{corpus}.{language}"] for corpus in WMT_TRAIN] for language in languages}
     join_corpora([corpora[language] for language in languages], [folder / f"train.{code}" for code in languages])
@@ -106,7 +122,7 @@ def unpack_wmt(
             with _opened(*members[sgm]) as file:
                 lines = segments(decode(file.read(), sgm, 1))
             if "test" in splits and "" in lines:
-                raise ValueError(f"{sgm}: segment {lines.index('') + 1} is empty; a sentence pair needs both sides")
+                raise ValueError(f"{sgm}: segment {lines.index('') + 1} is empty. A sentence pair needs both sides")
             for split in splits:
                 names[split, side] = ", ".join([*filter(None, [names.get((split, side))]), sgm])
                 with (folder / f"{split}.{language}").open("a", encoding="utf-8") as out_text:
@@ -118,14 +134,16 @@ def unpack_wmt(
 
 
 def join_corpora(sides: Sequence[Sequence[tuple[Path, str]]], out: Sequence[Path], has_mark: bool = False) -> None:
-    """Join the corpora of both languages, each in one file of `out`.
+    """Join the corpora of each language to one file in `out`.
 
     Args:
-        sides: Of each language the corpora, (file, "") or (archive, member), in equal order.
+        sides: Corpora of each language, (file, "") or (archive, member), in the same order.
+        out: Output file of each language.
         has_mark: As in `append`.
 
     Raises:
-        ValueError: A corpus is not UTF-8, or has other numbers of lines in its two languages; names the published file.
+        ValueError: A corpus is not UTF-8, or has different numbers of lines in its two languages.
+            The message contains the name of the published file.
     """
     numbers = []
     for corpora, path in zip(sides, out, strict=True):
@@ -136,12 +154,17 @@ def join_corpora(sides: Sequence[Sequence[tuple[Path, str]]], out: Sequence[Path
 
 
 def append(member: tuple[Path, str], out: IO[bytes], has_mark: bool = False) -> int:
-    """Append a file of text, (file, "") or (archive, member), to another, and return the number of its lines.
+    """Append a text file to an open file, and return its number of lines.
 
-    Its last line gets an end if it has none. Raises ValueError naming file and line if it is not UTF-8.
+    The text file is given as (file, "") or (archive, member). A line end is added to the last line
+    if it is missing.
 
     Args:
-        has_mark: Leave out a byte order mark. The references join the published training corpora as they are.
+        has_mark: Whether to skip a byte order mark. The references join the published training
+            corpora without changes.
+
+    Raises:
+        ValueError: The text is not UTF-8. The message contains file and line.
     """
     name, lines = member_name(member), 0
     with _opened(*member) as file:
@@ -153,7 +176,7 @@ def append(member: tuple[Path, str], out: IO[bytes], has_mark: bool = False) -> 
 
 
 def member_name(member: tuple[Path, str]) -> str:
-    """Return the name in messages of a file, (file, "") or (archive, member)."""
+    """Return the name of a file, (file, "") or (archive, member), for messages."""
     path, inner = member
     return f"{path}:{inner}" if inner else str(path)
 
@@ -170,11 +193,11 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
             assert inner is not None, (path, member)
             yield inner
     except DAMAGED as error:
-        raise ValueError(f"{path}: {member} cannot be read ({why(error)}); download it again") from None
+        raise ValueError(f"{path}: {member} cannot be read ({why(error)}). Download the archive again") from None
 
 
 def segments(sgm: str) -> list[str]:
-    """The sentences of an SGM file, each on one line."""
+    """Return the sentences of an SGM file, with white space replaced by single spaces."""
     return [" ".join(text.split()) for text in _SEGMENT.findall(sgm)]
 
 
@@ -182,7 +205,10 @@ def segments(sgm: str) -> list[str]:
 
 
 def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str], Path]:
-    """(split, side) to {train,dev,test}.LANGUAGE in `source`. Raises ValueError for a missing one."""
+    """Return the files {train,dev,test}.LANGUAGE in `source` by (split, side).
+
+    Raises ValueError if a file is missing.
+    """
     files = {
         (s, side): source / f"{s}.{code}"
         for s in ("train", "dev", "test")
@@ -191,7 +217,7 @@ def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str],
     for path in files.values():
         if not path.is_file():
             names = ", ".join(f"{split}.{code}" for split in ("train", "dev", "test") for code in languages)
-            raise ValueError(f"{path}: no such file; expected are {names}, with a sentence a line")
+            raise ValueError(f"{path}: no such file. Expected: {names}, with one sentence per line")
     return files
 
 
@@ -202,13 +228,17 @@ def process(
     folder: Path,
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Processed, dict[str, int]]:
-    """Write lines of subwords below `folder`, made from the plain text in `source`; count the pairs that were dropped.
+    """Convert the plain text in `source` to lines of subwords below `folder`.
 
     Args:
-        names: Names of the plain files in messages, by (split, side); default: their paths.
+        names: Names of the plain files for messages, by (split, side). Default: their paths.
+
+    Returns:
+        The processed files, and the numbers of dropped pairs.
 
     Raises:
-        ValueError: Sides with unequal numbers of lines, text that is not UTF-8, or a split of which no pair is left.
+        ValueError: The sides have different numbers of lines, the text is not UTF-8, or no pair of
+            a split is left.
     """
     plain = plain_files(source, languages)
     names = {key: str(path) for key, path in plain.items()} if names is None else names
@@ -232,11 +262,12 @@ def process(
     if single_lines:
         raise ValueError(f"{names[single_lines[0], SIDES[0]]}: {_CR_HINT}")
     codes = folder / "codes.bpe"
-    # The reference learns from the German side first: ties of frequency are broken by the order of appearance.
+    # The reference learns from the German side first. The order matters, because pairs of equal
+    # frequency are merged in the order of their first occurrence.
     if not learn_bpe([tokenised["train", "target"], tokenised["train", "source"]], merges, codes):
         raise ValueError(
-            f"{names['train', 'source']} and {names['train', 'target']}: no two neighboring characters occur twice, so no "
-            f"merge can be learned; give more text"
+            f"{names['train', 'source']} and {names['train', 'target']}: no two neighboring characters occur "
+            f"twice, so no merge can be learned. Add more text"
         )
     files = {}
     for (split, side), path in tokenised.items():
@@ -253,13 +284,14 @@ def process(
     return processed, dropped
 
 
-_CR_HINT = "line ends are CR alone, so the whole file is a single line; convert them: tr '\\r' '\\n' <OLD >NEW"
+_CR_HINT = "line ends are CR alone, so the whole file is a single line. To convert them, run: tr '\\r' '\\n' <OLD >NEW"
 
 
 def _check_line_counts(plain: Mapping[tuple[str, str], Path], names: Mapping[tuple[str, str], str]) -> list[str]:
-    """Return the splits whose files are a single line with CRs in it.
+    """Return the splits whose files consist of a single line that contains CRs.
 
-    Raises ValueError, naming the file, for an empty file, and for sides with unequal numbers of lines.
+    Raises ValueError, naming the file, if a file is empty or the sides have different numbers of
+    lines.
     """
     single_lines = []
     for split in ("train", "dev", "test"):
@@ -282,14 +314,17 @@ def _has_inner_cr(path: Path) -> bool:
 
 
 def tokenise_lines(lines: list[str], language: str) -> list[str]:
-    """Moses' tokens, as tokenizer.perl -q -l LANGUAGE separates them by spaces, special characters escaped."""
+    """Split lines into Moses tokens separated by spaces, with special characters escaped.
+
+    The result is the same as from tokenizer.perl -q -l LANGUAGE.
+    """
     tokenise = tokeniser(language)
     return [tokenise(line) for line in lines]
 
 
 @cache
 def tokeniser(language: str) -> Tokenise:
-    """One line to its tokens."""
+    """Return a function that splits a line into Moses tokens separated by spaces."""
     from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(lang=language)
@@ -297,24 +332,27 @@ def tokeniser(language: str) -> Tokenise:
 
 
 def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, Counter[DropReason]]:
-    """Copy the pairs of lines that stay; return the number of all pairs, and how many were dropped for which reason."""
+    """Copy the pairs of lines that are kept.
+
+    Returns the number of all pairs, and the number of dropped pairs for each reason.
+    """
     pairs, dropped = 0, Counter[DropReason]()
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(path.open("w", encoding="utf-8")) for path in out]
         for pair in zip(*(_lines(path) for path in sides), strict=True):
             pairs += 1
             words = [line.split() for line in pair]
-            reason = _drop_reason(pair, [len(each) for each in words])
+            reason = _drop_reason(pair, [len(side) for side in words])
             if reason is not None:
                 dropped[reason] += 1
                 continue
-            for file, each in zip(files, words, strict=True):
-                file.write(" ".join(each) + "\n")
+            for file, side in zip(files, words, strict=True):
+                file.write(" ".join(side) + "\n")
     return pairs, dropped
 
 
 def _drop_reason(pair: Sequence[str], word_counts: Sequence[int]) -> DropReason | None:
-    """Return why a pair of lines with these numbers of words is dropped; None: it stays."""
+    """Return the reason for dropping a pair of lines, or None to keep the pair."""
     fewest, most = min(word_counts), max(word_counts)
     if fewest < CLEAN_WORDS[0]:
         return DropReason.EMPTY
@@ -330,10 +368,14 @@ def _drop_reason(pair: Sequence[str], word_counts: Sequence[int]) -> DropReason 
 
 
 def learn_bpe(texts: Sequence[Path], merges: int, codes: Path) -> bool:
-    """Write the merges that shorten the texts most, without a progress bar; return whether there is any."""
+    """Learn a byte pair encoding and write its merges, without a progress bar.
+
+    Return False if no merge was found.
+    """
     from subword_nmt.learn_bpe import learn_bpe as learn
 
-    if all(len(word) == 1 for line in _lines(*texts) for word in line.split()):  # subword-nmt fails
+    # subword-nmt fails if all words have a single character.
+    if all(len(word) == 1 for line in _lines(*texts) for word in line.split()):
         return False
     with codes.open("w", encoding="utf-8") as out, contextlib.redirect_stderr(io.StringIO()):
         learn(_lines(*texts), out, merges)
@@ -341,7 +383,7 @@ def learn_bpe(texts: Sequence[Path], merges: int, codes: Path) -> bool:
 
 
 def apply_bpe_lines(lines: list[str], codes: str) -> list[str]:
-    """Lines of words as lines of subwords."""
+    """Split the words of lines into subwords."""
     merges = _merges(codes)
     return [merges.process_line(line) for line in lines]
 
@@ -355,13 +397,13 @@ def _merges(codes: str) -> Any:
 
 
 def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
-    """The subwords of the texts, the most frequent first, of equal ones the one seen first (get_vocab.py)."""
+    """Write the subwords, sorted by frequency, then by first occurrence (get_vocab.py)."""
     counts = Counter(subword for line in _lines(*texts) for subword in line.split())
     Vocabulary([subword for subword, _ in counts.most_common()]).write(out)
 
 
 def _lines(*paths: Path) -> Iterator[str]:
-    """Yield the lines of files that the suite wrote, one file after the other, without their ends."""
+    """Yield the lines of several files that the suite wrote, without their line ends."""
     for path in paths:
         for _, lines in blocks(path, has_mark=False):
             yield from lines
@@ -381,9 +423,17 @@ def _map_lines(
     name: str = "",
     has_mark: bool = False,
 ) -> None:
-    """Write what `function` makes of the lines of `path`, on all cores where there are many.
+    """Apply `function` to the lines of `path` and write the result to `out`.
 
-    Raises ValueError with `name` and line for text that is not UTF-8; `has_mark`: as in `chunks`.
+    Files of at least `POOLED_BYTES` are processed on all cores.
+
+    Args:
+        function: Converts a list of lines. It gets `argument` as its second argument.
+        name: Name of the file in messages. Default: its path.
+        has_mark: As in `chunks`.
+
+    Raises:
+        ValueError: The text is not UTF-8. The message contains name and line.
     """
     lines = (line for _, some in blocks(path, name or path, has_mark) for line in some)
     with out.open("w", encoding="utf-8") as file:
@@ -395,7 +445,7 @@ def _map_lines(
             waiting: list[Any] = []
             for batch in _batches(lines):
                 waiting.append(pool.submit(function, batch, argument))
-                if len(waiting) > 4 * cores():  # bounds the memory of what was read ahead
+                if len(waiting) > 4 * cores():  # limits the memory for lines read in advance
                     file.writelines(f"{line}\n" for line in waiting.pop(0).result())
             for result in waiting:
                 file.writelines(f"{line}\n" for line in result.result())

@@ -1,11 +1,18 @@
-"""A vocabulary of subtokens, learned from text, for open runs: what tensor2tensor's `build_from_token_counts` does.
+"""Learn a vocabulary of subtokens from text, for open runs.
 
-Tokens are cut by the greedy longest match into the subtokens that are known (characters at first). Every segment of a token
-that begins where a subtoken does counts as often as the token stands in the text; frequent segments, long ones first, are
-the next vocabulary, and what one takes no longer counts for the beginnings of it. Four rounds of that make a vocabulary; how
-often a segment must be found decides its size, and is searched for. Two things differ: the rarest subtokens are left out
-until the size is the one asked for, where tensor2tensor is content with 1 % more or fewer, and ties are broken by the
-alphabet, so that equal text gives equal files.
+The algorithm is tensor2tensor's `build_from_token_counts`. The vocabulary is built in four rounds.
+Each round splits the tokens into subtokens of the last vocabulary (at first, single characters) by
+the greedy longest match. It then counts the segments of the tokens that begin at the start of a
+subtoken. A segment counts as often as its token occurs in the text. The frequent segments, longest
+first, are the next vocabulary. When a segment is chosen, its count is subtracted from the counts of
+its prefixes.
+
+The lowest allowed count of a segment determines the size of the vocabulary. A binary search finds
+the count for the requested size. There are two differences from tensor2tensor:
+
+- The rarest subtokens are removed until the vocabulary has exactly the requested size.
+  tensor2tensor accepts a deviation of 1 %.
+- Subtokens with equal counts are sorted alphabetically, so that equal text gives equal files.
 """
 
 from __future__ import annotations
@@ -18,23 +25,38 @@ from workloads.common.data.lines import blocks
 from workloads.common.text.subtokens import ESCAPING, Subtokeniser, escaped, tokens
 
 RESERVED = ("<pad>_", "<EOS>_")
-"""Padding and EOS as the published vocabulary writes them."""
+"""Padding and EOS in the spelling of the published vocabulary."""
 SIZE = 32_768
-"""That the published vocabulary aims at (tensor2tensor's wmt32k); it has 33,708."""
+"""Target size of the published vocabulary (tensor2tensor's wmt32k), which has 33,708 subtokens."""
 FILE_BYTES = 1_000_000
-"""Of each file, lines spread over the whole of it (reference tokenizer.py, _generate_token_counts)."""
+"""Number of bytes to read of each file, in lines from all its parts.
+
+Source: reference tokenizer.py, _generate_token_counts.
+"""
 ROUNDS = 4
-"""Reference tokenizer.py, _generate_subtokens."""
+"""Number of rounds (reference tokenizer.py, _generate_subtokens)."""
 MOST = 1_000
-"""The highest count asked of a subtoken (reference tokenizer.py, _MAX_MIN_COUNT)."""
+"""Highest value to try for the lowest allowed count of a segment.
+
+Source: reference tokenizer.py, _MAX_MIN_COUNT.
+"""
 TOLERANCE = 0.01
-"""A vocabulary so much larger than asked for ends the search (reference tokenizer.py: target_threshold)."""
+"""The search ends at a vocabulary that is larger than requested by at most this share.
+
+Source: reference tokenizer.py, target_threshold.
+"""
 LONGEST = 64
-"""Characters of a segment: a line of thousands without a space would have millions. tensor2tensor's limit is an option."""
+"""Highest number of characters of a segment. tensor2tensor has an option for this limit.
+
+Without a limit, a line of thousands of characters without a space would have millions of segments.
+"""
 
 
 def count_tokens(files: Iterable[Path]) -> Counter[str]:
-    """How often each token stands in the lines read. Raises ValueError naming a file that cannot be read, and its line."""
+    """Count the tokens in a sample of the lines of text files.
+
+    Raises ValueError, naming file and line, if a file cannot be read.
+    """
     counts: Counter[str] = Counter()
     for path in files:
         try:
@@ -48,19 +70,27 @@ def count_tokens(files: Iterable[Path]) -> Counter[str]:
 
 
 def learn(counts: Mapping[str, int], size: int) -> list[str]:
-    """A vocabulary of `size` subtokens, the first two reserved, then the most frequent first. Equal counts, equal result.
+    """Return a vocabulary of `size` subtokens.
 
-    Raises ValueError, naming the sizes that are possible, where the text has too many characters or too few words.
+    Two reserved subtokens come first, then the remaining subtokens sorted by frequency. Equal
+    counts give an equal vocabulary.
+
+    Raises:
+        ValueError: The text has too many different characters, or too few words, for this size. The
+            message contains the possible size.
     """
     alphabet = {character for token in counts for character in token} | set(ESCAPING)
     least = len(RESERVED) + len(alphabet)
     if size < least:
-        raise ValueError(f"--size {size}: the text's characters alone make {least:,} subtokens; ask for more")
+        raise ValueError(
+            f"--size {size}: the characters of the text alone need {least:,} subtokens. Set --size to {least} or more"
+        )
     texts = {escaped(token, alphabet): count for token, count in sorted(counts.items())}
-    first = _stretches(texts, sorted(alphabet))
+    first = _count_segments(texts, sorted(alphabet))
     low, high = 1, MOST
     best: list[str] | None = None
-    while low <= high:  # for a count that gives hardly too many, or the highest that gives enough
+    # Find a count with a size within the tolerance, or the highest count with enough subtokens.
+    while low <= high:
         middle = (low + high) // 2
         learned = _build(texts, alphabet, first, middle)
         if len(RESERVED) + len(learned) >= size:
@@ -70,20 +100,27 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
         else:
             high, most = middle - 1, len(RESERVED) + len(learned)
     if best is None:
-        raise ValueError(f"--size {size}: the text gives {most:,} subtokens at most; ask for fewer, or name more text")
+        raise ValueError(
+            f"--size {size}: this text gives at most {most:,} subtokens. Set --size to {most} or less, or add more text"
+        )
     return [*RESERVED, *_cut(best, alphabet, size - len(RESERVED))]
 
 
 def _build(texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int) -> list[str]:
-    """The subtokens that are found at least so often, the most frequent first; `first`: segments of texts cut by character."""
-    chosen = _chosen(first, alphabet, least)
+    """Return the subtokens after all rounds, the most frequent first.
+
+    Args:
+        first: Segment counts of texts that are split into characters.
+        least: Lowest allowed count of a segment.
+    """
+    chosen = _choose_segments(first, alphabet, least)
     for _ in range(ROUNDS - 1):
-        chosen = _chosen(_stretches(texts, chosen), alphabet, least)
+        chosen = _choose_segments(_count_segments(texts, chosen), alphabet, least)
     return chosen
 
 
-def _stretches(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[str]:
-    """How often each segment of a text that begins where a subtoken does is found."""
+def _count_segments(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[str]:
+    """Count the segments of the texts that begin at the start of a subtoken."""
     cut = Subtokeniser([*RESERVED, *subtokens])
     counts: Counter[str] = Counter()
     for text, count in texts.items():
@@ -95,8 +132,11 @@ def _stretches(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[st
     return counts
 
 
-def _chosen(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
-    """The segments that stay frequent when longer ones have taken theirs, and all characters; the most frequent first."""
+def _choose_segments(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
+    """Return all characters and the frequent segments, the most frequent first.
+
+    The longest segments are chosen first. A chosen segment no longer counts for its prefixes.
+    """
     counts = {text: count for text, count in count_of.items() if count >= least}
     chosen = dict.fromkeys(alphabet, 0)
     for text in sorted(counts, key=lambda text: (-len(text), text)):
@@ -104,13 +144,14 @@ def _chosen(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list
         if count < least:
             continue
         chosen[text] = count
-        for stop in range(1, len(text)):  # every beginning of a frequent segment is as frequent, so it is there
+        # Each prefix is at least as frequent as the segment, so `counts` contains it.
+        for stop in range(1, len(text)):
             counts[text[:stop]] -= count
     return sorted(chosen, key=lambda text: (-chosen[text], text))
 
 
 def _cut(subtokens: Sequence[str], alphabet: set[str], size: int) -> list[str]:
-    """The first of them, and every character."""
+    """Return `size` subtokens: all characters, and the first of the other subtokens in the list."""
     spare = len(subtokens) - size
     kept = []
     for text in reversed(subtokens):

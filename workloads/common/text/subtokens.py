@@ -1,8 +1,10 @@
-"""tensor2tensor's subtokens: text to ids and back without loss, by the greedy longest match in a vocabulary.
+"""tensor2tensor's subtokens: convert text to ids by the greedy longest match, and back.
 
-Text is cut where letters and numbers meet anything else; a single space between two such tokens is implied. In a token
-"\\" is written as "\\\\", "_" as "\\u", and a character that no subtoken has as "\\NUMBER;"; "_" ends it. Then the longest
-subtoken that fits is taken, again and again (reference utils/tokenizer.py).
+No information is lost. Text is split into tokens at each boundary between alphanumeric and other
+characters. A single space between two alphanumeric tokens is implied. A token is escaped: "\\" is
+written as "\\\\", "_" as "\\u", and a character that is not in the vocabulary as "\\NUMBER;". "_"
+marks the end of the token. The escaped token is then split into subtokens: at each position, the
+longest matching subtoken is chosen (reference utils/tokenizer.py).
 """
 
 from __future__ import annotations
@@ -15,39 +17,55 @@ from workloads.common.data.lines import read_entries
 from workloads.common.text.vocabulary import PAD
 
 END = 1
-"""The id of EOS; that of padding is 0. They are the first two lines of a vocabulary, however they are written there."""
+"""Id of EOS.
+
+The id of padding is 0. The first two lines of a vocabulary file are padding and EOS in any
+spelling.
+"""
 ESCAPING = "\\_u;0123456789"
-"""Characters that escaped text may have: each must be a subtoken."""
+"""Characters that escaping can add to a token. Each must be a subtoken."""
 UNDEFINED = "〓"
-"""Stands for a number that is no character's."""
+"""Replacement for an escaped number that is not the number of a character."""
 CACHED = 1 << 20
-"""Tokens whose subtokens are kept."""
+"""Highest number of tokens whose subtokens are cached."""
 _TOKEN = re.compile(r"[^\W_]+|[\W_]+")
-"""Letters and numbers (categories L and N) in a row, or anything else in a row."""
+"""Matches a token: a run of letters and numbers (categories L and N), or of other characters."""
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
 
 class Subtokeniser:
-    """Text to ids and back."""
+    """A vocabulary of subtokens. It converts text to ids and back."""
 
     def __init__(self, subtokens: Sequence[str], name: str = "vocabulary") -> None:
-        """`subtokens`: line n of the file is id n. Raises ValueError naming `name` for one that is there twice or missing."""
+        """Create the vocabulary.
+
+        Args:
+            subtokens: Subtokens in the order of their ids, which is the order of the lines of the
+                file.
+            name: Name of the vocabulary for messages.
+
+        Raises:
+            ValueError: A subtoken is repeated, or a character is not a subtoken.
+        """
         self.subtokens = tuple(subtokens)
         self.ids: dict[str, int] = {}
-        """Subtoken to id, but for padding and EOS, which no text has."""
-        for place, subtoken in enumerate(self.subtokens[END + 1 :], END + 1):
-            if self.ids.setdefault(subtoken, place) != place:
-                raise ValueError(f"{name}:{place + 1}: {subtoken!r} stands in line {self.ids[subtoken] + 1} too")
+        """Subtoken to id, without padding and EOS, which do not occur in text."""
+        for index, subtoken in enumerate(self.subtokens[END + 1 :], END + 1):
+            if self.ids.setdefault(subtoken, index) != index:
+                raise ValueError(f"{name}:{index + 1}: {subtoken!r} is already in line {self.ids[subtoken] + 1}")
         self.alphabet = frozenset("".join(self.ids))
         missing = sorted((self.alphabet | set(ESCAPING)) - set(self.ids))
         if missing:
-            raise ValueError(f"{name}: {missing[0]!r} is not a subtoken; each character in use must be one")
+            raise ValueError(f"{name}: no subtoken {missing[0]!r}. Each character of the subtokens must be a subtoken")
         self.longest = max(map(len, self.ids))
-        self._known: dict[str, list[int]] = {}
+        self._cached_ids: dict[str, list[int]] = {}
 
     @classmethod
     def read(cls, path: Path, name: str = "") -> Subtokeniser:
-        """Return the vocabulary in a file with a quoted subtoken per line. Raises ValueError with `name`, or the path."""
+        """Read a file with one quoted subtoken per line.
+
+        Raises ValueError with `name`, or the path.
+        """
         name = name or str(path)
         quoted = [line.strip() for line in read_entries(path, name)]
         for number, line in enumerate(quoted, 1):
@@ -59,34 +77,37 @@ class Subtokeniser:
         path.write_text("".join(f"'{subtoken}'\n" for subtoken in self.subtokens), encoding="utf-8", newline="\n")
 
     def __len__(self) -> int:
-        """Ids, padding and EOS included."""
+        """Return the number of ids, padding and EOS included."""
         return len(self.subtokens)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without EOS."""
+        """Return the ids of a text, without EOS."""
         encoded: list[int] = []
         for token in tokens(text):
-            ids = self._known.get(token)
+            ids = self._cached_ids.get(token)
             if ids is None:
                 ids = [self.ids[piece] for piece in self.pieces(escaped(token, self.alphabet))]
-                if len(self._known) < CACHED:
-                    self._known[token] = ids
+                if len(self._cached_ids) < CACHED:
+                    self._cached_ids[token] = ids
             encoded += ids
         return encoded
 
     def pieces(self, text: str) -> list[str]:
-        """The greedy longest matches of an escaped token, each a subtoken."""
+        """Split an escaped token into subtokens by the greedy longest match."""
         cut, start = list[str](), 0
         while start < len(text):
             stop = min(len(text), start + self.longest)
-            while text[start:stop] not in self.ids:  # ends: every character is a subtoken
+            while text[start:stop] not in self.ids:  # ends, because every character is a subtoken
                 stop -= 1
             cut.append(text[start:stop])
             start = stop
         return cut
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids up to the first EOS, without padding and ids beyond the vocabulary."""
+        """Return the text of the ids up to the first EOS.
+
+        Padding and ids beyond the vocabulary are skipped.
+        """
         written = []
         for number in ids:
             if number == END:
@@ -98,20 +119,23 @@ class Subtokeniser:
 
 
 def tokens(text: str) -> list[str]:
-    """A text's tokens; spaces between two of them are left out, not those at its ends."""
+    """Split a text into tokens.
+
+    Single spaces between two tokens are left out, except at the ends of the text.
+    """
     parts = _TOKEN.findall(text)
     last = len(parts) - 1
-    return [token for place, token in enumerate(parts) if token != " " or place in (0, last)]
+    return [token for index, token in enumerate(parts) if token != " " or index in (0, last)]
 
 
 def escaped(token: str, alphabet: Container[str]) -> str:
-    """A token in characters of the alphabet, with what ends it."""
+    """Escape a token so that it only has characters of the alphabet, and append the end mark."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
 
 
 def joined(parts: Sequence[str]) -> str:
-    """The text of tokens: a space between two that begin with a letter or a number."""
+    """Join tokens to a text, with a space between two alphanumeric tokens."""
     text, before = [], False
     for token in parts:
         is_word = token[:1].isalnum()
@@ -123,7 +147,7 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
-    """What an escape stands for."""
+    """Return the character of an escape sequence."""
     if match.group(1) is None:
         return "_" if match.group() == "\\u" else "\\"
     try:

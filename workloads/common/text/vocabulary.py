@@ -1,6 +1,7 @@
-"""Subwords to ids and back: special ids, the vocabulary of a data set, and lines of subwords undone.
+"""Convert subwords to ids and back, with special ids, and join subwords to words.
 
-A line of subwords is text split at spaces in which "@@" at the end of a piece says that the word goes on (subword-nmt).
+In a line of subwords, the pieces are separated by spaces. "@@" at the end of a piece marks that the
+word continues in the next piece (subword-nmt).
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from pathlib import Path
 from workloads.common.data.lines import read_entries
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""Ids of padding, an unknown subword, the beginning and the end of a sentence (reference seq2seq/data/config.py)."""
+"""Ids of padding, an unknown subword, and begin and end of a sentence.
+
+Source: reference seq2seq/data/config.py.
+"""
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-"""How they are written; they stand before the subwords."""
+"""Spelling of the special ids, which come before the ids of subwords."""
 JOINER = "@@"
 
 _JOINED = re.compile(f"{JOINER}( |$)")
@@ -23,57 +27,80 @@ _JOINED = re.compile(f"{JOINER}( |$)")
 
 @dataclass(frozen=True)
 class Framing:
-    """Which special ids stand around a sentence."""
+    """The special ids that enclose a sentence."""
 
     start: int = BOS
-    """What a decoder gets before the first subword."""
+    """Input of the decoder before the first subword."""
     end: int = EOS
     begin: int | None = BOS
-    """Stands before a source, and counts in lengths of both sides; None: nothing does."""
+    """First id of a source sentence.
+
+    It counts in the lengths of both sides. None: a source begins with a subword.
+    """
 
     @property
     def extra(self) -> int:
-        """Special ids that a sentence's length counts beside its subwords."""
+        """Number of special ids that count in the length of a sentence."""
         return 1 if self.begin is None else 2
 
 
 GNMT = Framing()
-"""BOS and EOS on both sides; a decoder is fed all but the last and is to say all but the first (reference dataset.py)."""
+"""BOS and EOS on both sides (reference dataset.py).
+
+The input of the decoder is the target without the last id. The expected output is the target
+without the first id.
+"""
 SHIFTED = Framing(start=PAD, begin=None)
-"""EOS alone; a decoder is fed the target shifted by one place, padding first (Transformer)."""
+"""EOS only (Transformer).
+
+The input of the decoder is padding, then the target without the last id.
+"""
 
 
 class _Ids(dict[str, int]):
-    """Subword to id, UNK for those that are not known: without a Python call for each that is."""
+    """Subword to id, or UNK for an unknown subword.
+
+    Lookups of subwords in the dictionary do not call Python code.
+    """
 
     def __missing__(self, key: str) -> int:
         return UNK
 
 
 class Vocabulary:
-    """The subwords of both languages: id 4 is the first line of the file."""
+    """The subwords of both languages. The first line of the file has id 4."""
 
     def __init__(self, subwords: Sequence[str], name: str = "vocabulary") -> None:
-        """Raises ValueError naming line and `name` for a subword that is there twice or has a space in it.
+        """Create the vocabulary.
 
-        An empty one keeps its id, but no text has it (what was written there was white space).
+        Args:
+            subwords: Subwords in the order of their ids. An empty string (a line of white space)
+                occupies an id, but does not occur in text.
+            name: Name of the vocabulary for messages.
+
+        Raises:
+            ValueError: A subword is repeated or contains a space. The message contains name and
+                line.
         """
         self.subwords = tuple(subwords)
         self.ids: dict[str, int] = _Ids()
-        """Subword to id; special ids have no subword."""
+        """Subword to id, without the special ids."""
         for number, subword in enumerate(self.subwords, 1):
             if " " in subword or "\t" in subword:
-                raise ValueError(f"{name}:{number}: {subword!r} is not a subword; a line holds one, and no count")
+                raise ValueError(f"{name}:{number}: expected one subword per line, without a count, got {subword!r}")
             if not subword:
                 continue
             if subword in self.ids:
                 first = self.ids[subword] - len(SPECIALS) + 1
-                raise ValueError(f"{name}:{number}: {subword!r} stands in line {first} too")
+                raise ValueError(f"{name}:{number}: {subword!r} is already in line {first}")
             self.ids[subword] = number - 1 + len(SPECIALS)
 
     @classmethod
     def read(cls, path: Path, name: str = "") -> Vocabulary:
-        """Return the vocabulary in a file with a subword per line. Raises ValueError with line and `name`, or the path."""
+        """Read a file with one subword per line.
+
+        Raises ValueError with the line and `name`, or the path.
+        """
         name = name or str(path)
         return cls([line.strip() for line in read_entries(path, name)], name)
 
@@ -81,17 +108,21 @@ class Vocabulary:
         path.write_text("".join(f"{subword}\n" for subword in self.subwords), encoding="utf-8")
 
     def __len__(self) -> int:
-        """Ids, the special ones included."""
+        """Return the number of ids, special ids included."""
         return len(self.subwords) + len(SPECIALS)
 
     def encode(self, line: str) -> list[int]:
-        """A line of subwords as ids, without special ones at its ends; UNK where a subword is not known."""
+        """Return the ids of a line of subwords, without BOS and EOS.
+
+        The id of an unknown subword is UNK.
+        """
         return list(map(self.ids.__getitem__, line.split()))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Words separated by spaces: up to the first EOS, without PAD and BOS, pieces of words joined.
+        """Return the words of the ids up to the first EOS, separated by spaces.
 
-        Ids beyond the vocabulary (rows that only pad a model's table) are unknown ones.
+        PAD and BOS are skipped, and subwords are joined to words. Ids beyond the vocabulary, which
+        exist only as padding of a model's table, are decoded as UNK.
         """
         words = []
         for number in ids:
@@ -102,17 +133,20 @@ class Vocabulary:
         return join_subwords(" ".join(words))
 
     def word(self, number: int) -> str:
-        """How an id is written."""
+        """Return the subword or special symbol of an id."""
         if number < len(SPECIALS):
             return SPECIALS[number]
         return self.subwords[number - len(SPECIALS)] if number < len(self) else SPECIALS[UNK]
 
 
 def padded_size(size: int, multiple: int) -> int:
-    """The next multiple: rows of a model's tables (32,320 = 8 · 4,040 in the reference's fp16 runs)."""
+    """Round up to a multiple, for the number of rows of a model's tables.
+
+    The tables of the reference's fp16 runs have 32,320 = 8 · 4,040 rows.
+    """
     return -(-size // multiple) * multiple
 
 
 def join_subwords(line: str) -> str:
-    """The words of a line of subwords."""
+    """Join the subwords of a line to words."""
     return _JOINED.sub("", line)

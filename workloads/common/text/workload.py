@@ -1,4 +1,4 @@
-"""What workloads that translate have in common: batches of sentence pairs, BLEU, validation loss, keys of the log."""
+"""Base class of translation workloads: batches, BLEU, validation loss, and log keys."""
 
 from __future__ import annotations
 
@@ -43,49 +43,57 @@ from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocab
 
 METRIC = "bleu"
 WARM_UP_TOKENS = 2
-"""Length of the translations of a dummy batch: enough to compile what a search needs."""
+"""Length of translations of a dummy batch. It suffices to compile all code of the search."""
 NOTHING: Arrays = {
     "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32), "token": np.zeros(0, np.int32),
     "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64), "loss_tokens": np.zeros(0, np.int64),
 }  # fmt: skip
-"""Results of no sentence: each evaluation batch is one of the two kinds."""
+"""Empty results. Each evaluation batch fills either the translation arrays or the loss arrays."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """Hyperparameters and options of translation."""
+    """Options of every translation workload."""
 
-    learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
-    warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
-    dropout: float = hyperparameter("share that is dropped", minimum=0.0)
+    learning_rate: float = hyperparameter("learning rate after the warm-up", minimum=0.0)
+    warmup_steps: int = hyperparameter("number of warm-up steps", minimum=0)
+    dropout: float = hyperparameter("dropout rate", minimum=0.0)
     max_sequence_length: int = hyperparameter(
-        "tokens of a side, special ones counted; longer pairs are left out", minimum=2
+        "highest number of tokens of a side, special tokens included. Longer pairs are left out", minimum=2
     )
     beta1: float = hyperparameter("Adam's decay of the mean of gradients", minimum=0.0, overridable=False)
     beta2: float = hyperparameter("Adam's decay of the mean of squared gradients", minimum=0.0, overridable=False)
     epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0, overridable=False)
-    label_smoothing: float = hyperparameter("share of the loss that is spread over other words", minimum=0.0)
+    label_smoothing: float = hyperparameter("share of the loss that is spread over other tokens", minimum=0.0)
     evaluation_batch_size: int = option(64, "sentences per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
-        "TensorFlow: XLA, for each padded shape; MXNet: graphs; auto: XLA for GNMT's few shapes on GPUs (a guess), and graphs",
+        "XLA for each padded shape (TensorFlow), or graphs (MXNet). "
+        "auto: XLA only for GNMT on GPUs, which has few shapes (not measured). Graphs are on",
         choices=("auto", "on", "off"),
     )
-    evaluation_shapes: int = option(3, "padded lengths of evaluation sentences", minimum=1)
+    evaluation_shapes: int = option(3, "number of padded lengths of evaluation sentences", minimum=1)
     validation_loss: bool = option(True, "also compute the loss on the validation set at each evaluation")
-    beam_width: int = option(5, "hypotheses of the beam search", minimum=1)
+    beam_width: int = option(5, "number of hypotheses of the beam search", minimum=1)
     target: float | None = option(
-        None, "BLEU to reach: a fraction under rules v0.7, points under others; null: the profile's", minimum=0.0
+        None,
+        "target BLEU: a fraction with rules v0.7, points with earlier rules. null: the target of the profile",
+        minimum=0.0,
     )
 
 
 DETOKENISED_AS = {dataset_info.WMT16.name: "en"}
-"""Data set to the language of Moses' detokeniser: the reference calls it without one, which is English (inference.py).
-Of others: the target's."""
+"""Data set to the language of the Moses detokeniser. Default: the target language.
+
+The reference sets no language, so Moses uses English (inference.py).
+"""
 
 
 class TranslationWorkload(Workload):
-    """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
+    """A translation workload with BLEU as its metric.
+
+    If the batch size is in samples, the hyperparameter sets need a value for `buckets`.
+    """
 
     runs_required = 10
     sample_unit = "sentence pairs"
@@ -97,62 +105,73 @@ class TranslationWorkload(Workload):
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
     every_pair: ClassVar[bool] = False
-    """Whether an epoch has every pair, instead of those alone that fill a batch of their bucket."""
+    """Whether an epoch uses every pair.
+
+    If False, pairs that do not fill a batch of their bucket are left out.
+    """
     data: ClassVar[TextFacts] = dataset_info.WMT16
     bleu_digits: ClassVar[int] = 9
-    """To which BLEU in points is rounded before it is compared with the target."""
+    """Decimal places of BLEU in points. It is rounded before the comparison with the target."""
     options: TranslationOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
         if not self.counts.steps:
             raise ValueError(
-                f"batch size {settings.global_batch_size}: no bucket of the {dataset_info.train_samples:,} training pairs "
-                f"fills a batch; type a smaller batch=global:N"
+                f"batch size {settings.global_batch_size}: the {dataset_info.train_samples:,} training pairs do not "
+                f"fill a batch in any bucket. Set a smaller batch=global:N"
             )
 
     # -- before a run exists --------------------------------------------------------------------------------------
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Counts of the prepared data set, without training pairs that are too long; under profile=synthetic as published.
+        """Return the counts of the prepared data set.
 
-        `sizes["pairs"]` counts all that are prepared.
+        With profile=synthetic, these are the published counts. The training pairs do not include
+        pairs that are too long. `sizes["pairs"]` includes them.
         """
-        of_data = cls.data.for_settings(settings)
-        if cls.framing.begin is not None and dataset_info.END in of_data.sizes:
+        info = cls.data.for_settings(settings)
+        if cls.framing.begin is not None and dataset_info.END in info.sizes:
             raise ValueError(
-                f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
-                f"type workload.dataset={dataset_info.WMT16.name}"
+                f"workload.dataset={settings.dataset}: {cls.name} needs an id for the beginning of a sentence, "
+                f"which the vocabulary of this data set does not have. "
+                f"Set workload.dataset={dataset_info.WMT16.name}"
             )
-        pairs, _ = dataset_info.length_counts(of_data, of_data.train_samples)
+        pairs, _ = dataset_info.length_counts(info, info.train_samples)
         most = build_options(cls.Options, settings).max_sequence_length - cls.framing.extra
         short = int(pairs[: most + 1].sum())
-        of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": of_data.train_samples})
-        cls(settings, of_data)  # what its batches refuse is refused before anything starts
-        return of_data
+        info = replace(info, train_samples=short, sizes={**info.sizes, "pairs": info.train_samples})
+        cls(settings, info)  # raises errors about batches now, before workers start
+        return info
 
     # -- batches --------------------------------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
-        """The id of EOS in this data set."""
+        """Id of EOS in this data set."""
         return self.dataset_info.sizes.get(dataset_info.END, EOS)
 
     @property
     def vocabulary_size(self) -> int:
-        """Ids of the data set, without rows that only pad a model's tables."""
+        """Number of ids of the data set, without padding rows of a model's tables."""
         return self.dataset_info.sizes["vocabulary"]
 
     def buckets(self) -> tuple[Bucket, ...]:
-        """By samples, of equal widths; batches by tokens override this. Raises ValueError if devices cannot share a batch."""
+        """Return buckets of equal width whose batches have equal numbers of samples.
+
+        Workloads with batches of equal numbers of tokens override this method.
+
+        Raises:
+            ValueError: The batch cannot be divided equally among the devices.
+        """
         count = int(self.settings.hyperparameters["buckets"])
         edges = batches.equal_edges(self.options.max_sequence_length, count)
         return buckets_by_samples(edges, self.settings.global_batch_size, self.settings.devices)
 
     @cached_property
     def batching(self) -> Batching:
-        """How pairs become batches."""
+        """Settings that decide how sentence pairs are grouped into batches."""
         longest = (
             max(self.dataset_info.sizes["test_longest"], self.dataset_info.sizes["dev_longest"]) + self.framing.extra
         )
@@ -170,7 +189,7 @@ class TranslationWorkload(Workload):
 
     @cached_property
     def counts(self) -> batches.Counts:
-        """Steps of an epoch, and what is left out of it."""
+        """Numbers of steps, of left-out pairs, and of repeated pairs of an epoch."""
         return batches.count(
             dataset_info.length_counts(self.dataset_info, self.dataset_info.sizes["pairs"]), self.batching
         )
@@ -183,31 +202,39 @@ class TranslationWorkload(Workload):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches of all buckets."""
+        """Number of batches of all buckets."""
         return self.counts.steps
 
     @property
     def warmup_steps(self) -> int:
-        """As the set says."""
+        """Number of warm-up steps from the hyperparameter set."""
         return self.options.warmup_steps
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One for each bucket that fills a batch, longest first."""
+        """Return the array shapes of each bucket that fills a batch, longest first."""
         filled = zip(self.batching.buckets, self.counts.bucket_steps, strict=True)
         return [self.batching.train_shape(bucket) for bucket, steps in filled if steps][::-1]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Those to translate, then those for the validation loss; none under profile=synthetic, which evaluates nothing."""
+        """Return the array shapes of evaluation batches.
+
+        The batches to translate come before the batches for the validation loss.
+
+        The list is empty with profile=synthetic, which does not evaluate.
+        """
         listed = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
         return listed if self.has_validation_loss else listed[: len(listed) // 2]
 
     @property
     def has_validation_loss(self) -> bool:
-        """Whether evaluations compute it; never where evaluation batches are counted as steps."""
+        """Whether evaluations compute the validation loss.
+
+        False for mode=inference, which counts batches as steps.
+        """
         return self.options.validation_loss and self.settings.mode != "inference"
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Full rows of the first subword, ended by EOS; all valid."""
+        """Return a batch of full rows that repeat the first subword and end with EOS."""
         batch = super().dummy_batch(specs)
         for name, array in batch.arrays.items():
             if array.ndim == 2:
@@ -215,9 +242,9 @@ class TranslationWorkload(Workload):
                 if name != "target":
                     array[:, -1] = self.end
         arrays = dict(batch.arrays)
-        for length, of_side in (("source_length", "source"), ("target_length", "label")):
+        for length, side in (("source_length", "source"), ("target_length", "label")):
             if length in arrays:
-                arrays[length].fill(arrays[of_side].shape[1])
+                arrays[length].fill(arrays[side].shape[1])
         count = len(arrays["source"])
         weight = float(arrays["target_length"].sum()) if self.weigh_tokens and "label" in arrays else float(count)
         return Batch(
@@ -225,7 +252,7 @@ class TranslationWorkload(Workload):
         )
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Map the arrays; a synthetic corpus is drawn by hash."""
+        """Map the arrays into memory, or draw a synthetic corpus by hash."""
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         counts, synthetic = self.dataset_info.sizes, self.settings.profile == "synthetic"
         sizes = {"train": counts["pairs"], "test": self.dataset_info.evaluation_samples, "dev": counts["dev"]}
@@ -236,21 +263,24 @@ class TranslationWorkload(Workload):
 
     @property
     def folder(self) -> Path:
-        """Of the prepared data set."""
+        """Folder of the prepared data set."""
         return Path(self.settings.data_dir)
 
     def _synthetic(self, split: str, count: int) -> Parallel:
-        """Random ids of the published sizes; more training pairs than are drawn repeat them."""
+        """Return a split with the published size and random ids.
+
+        At most `dataset_info.SYNTHETIC_PAIRS` pairs are drawn. A larger training set repeats them.
+        """
         most = self.dataset_info.sizes.get(f"{split}_longest", prepared.LONGEST)
         lengths = np.minimum(dataset_info.synthetic_lengths(min(count, dataset_info.SYNTHETIC_PAIRS)), most)
         draws = bits(stream(0, f"synthetic sentences {split}"), np.arange(1 << 20))
         ids = (integers(draws, self.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
-        return Parallel(*(batches.random_side(of_side, ids) for of_side in lengths))
+        return Parallel(*(batches.random_side(side_lengths, ids) for side_lengths in lengths))
 
     # -- quality --------------------------------------------------------------------------------------------------
 
     def optimizer(self) -> OptimizerSettings:
-        """Adam without decay or clipping."""
+        """Return the settings of Adam without weight decay and clipping."""
         values = self.options
         return OptimizerSettings(
             "adam",
@@ -263,23 +293,28 @@ class TranslationWorkload(Workload):
     @property
     @abstractmethod
     def beam(self) -> Beam:
-        """How translations are searched for."""
+        """Parameters of the beam search."""
 
     @abstractmethod
     def longest_translation(self, batch: Batch) -> Array:
-        """(B,) tokens that a translation of each source may have, EOS included."""
+        """Return the highest number of tokens (B,) of each sentence's translation, EOS included."""
 
     def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
-        """A batch's translations: `tokens` (B, T) and `token_count` (B,); short ones of a dummy batch, which has no `valid`."""
+        """Translate a batch. Returns `tokens` (B, T) and `token_count` (B,).
+
+        A dummy batch has no array `valid`. Its translations have at most `WARM_UP_TOKENS` tokens.
+        """
         live = batch.arrays.get("valid")
         longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
-        found = search(decoder, batch, self.beam, longest, live)
-        return {"tokens": found.tokens, "token_count": found.counts}
+        translations = search(decoder, batch, self.beam, longest, live)
+        return {"tokens": translations.tokens, "token_count": translations.counts}
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Of one evaluation batch; padding is dropped.
+        """Return the results of one evaluation batch without padding.
 
-        To translate, `outputs` has `tokens` (B, T) and `token_count` (B,); else `loss` (B,): Σ -log p of a target's tokens.
+        Args:
+            outputs: `tokens` (B, T) and `token_count` (B,) of a batch to translate. For a batch of
+                the validation loss: `loss` (B,), the sum of -log p over the tokens of each target.
         """
         arrays = batch.arrays
         valid = arrays["valid"]
@@ -289,48 +324,54 @@ class TranslationWorkload(Workload):
             return {**NOTHING, "loss_number": arrays["number"][valid], "loss": loss, "loss_tokens": lengths}
         counts = np.asarray(outputs["token_count"], np.int32)[valid]
         tokens = np.asarray(outputs["tokens"], np.int32)[valid]
-        said = tokens[np.arange(tokens.shape[1]) < counts[:, None]]
-        return {**NOTHING, "number": arrays["number"][valid], "token_count": counts, "token": said}
+        flat = tokens[np.arange(tokens.shape[1]) < counts[:, None]]
+        return {**NOTHING, "number": arrays["number"][valid], "token_count": counts, "token": flat}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """BLEU of the test set, in points or as a fraction as the rules log it; the validation loss per token beside it.
+        """Compute the BLEU of the test set, and the validation loss per token if it is enabled.
 
-        Raises ValueError unless every sentence was seen exactly once.
+        The unit of BLEU, points or a fraction, depends on the ruleset.
+
+        Raises:
+            ValueError: A sentence was evaluated more than once, or not at all.
         """
         check_evaluation_coverage(results["number"], self.dataset_info.evaluation_samples, "translations")
         references = prepared.read_references(self.folder, self.dataset_info.evaluation_samples)
         quality = {METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)}
         if self.has_validation_loss:
             check_evaluation_coverage(results["loss_number"], self.dataset_info.sizes["dev"], "validation losses")
-            # In the order of the sentences: the sum does not depend on how they were dealt out.
+            # Sorted by sentence, so that the sum does not depend on the distribution over replicas.
             losses = results["loss"][np.argsort(results["loss_number"])]
             quality["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
         return quality
 
     @property
     def unit(self) -> float:
-        """What a point of BLEU is in the metric."""
+        """Value of one BLEU point in the unit of the metric."""
         return self.round.bleu_scale
 
     def translations(self, results: Arrays) -> list[str]:
-        """The text of all translations, in the order of the test set."""
+        """Return the text of all translations in the order of the test set."""
         manifest = manifests.read(self.folder)
         assert manifest is not None, self.folder
         vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
-        text: Detokenise = str  # subtokens are those of the text itself
+        text: Detokenise = str  # subtokens decode to text that needs no detokenisation
         if isinstance(vocabulary, Vocabulary):
             text = bleu.detokeniser(DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1])))
         stops = np.cumsum(results["token_count"], dtype=np.int64)
         starts = stops - results["token_count"]
-        said = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]
-        return [text(vocabulary.decode(ids)) for ids in said]
+        sentences = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]
+        return [text(vocabulary.decode(ids)) for ids in sentences]
 
     def metric_signatures(self) -> Mapping[str, Json]:
-        """sacrebleu's signature."""
+        """Return the signature of sacrebleu for the BLEU metric."""
         return {METRIC: bleu.signature()}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules want of every translation workload, and what the batches leave out; subclasses add theirs."""
+        """Return the log keys required by the rules, and the counts of the batches.
+
+        Subclasses add their log keys.
+        """
         counts, values = self.counts, self.options
         return {
             "max_sequence_length": values.max_sequence_length,

@@ -88,7 +88,7 @@ def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
         ({"hosts": ["a[1-"]}, "a[1-: expected a list of hosts"),
         *(({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: expected a host name") for one in ("touch x", "id")),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
-        ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null: no regular file"),
+        ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null: not a regular file"),
         ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile are both set"),
     ],
 )

@@ -106,7 +106,7 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     def change():
-        with pytest.raises(ValueError, match="with other content or options"):
+        with pytest.raises(ValueError, match="with different content or options"):
             prepare(source, tmp_path / "p", subset=4)
         synthetic.change(source, lambda content: content["annotations"].pop())
 
@@ -187,7 +187,7 @@ def test_verify_finds_what_has_changed(source, tmp_path):
     (tmp_path / "p" / "train_box.npy").write_bytes(b"")
     with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
         Folders().verify(tmp_path / "p")
-    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare dummy --from FOLDER"):
+    with pytest.raises(ValueError, match=r"no prepared data in .*. Run: suite data prepare dummy --from FOLDER"):
         Folders().verify(tmp_path / "q")
 
 
@@ -241,7 +241,7 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda file: file.unlink() or os.mkfifo(file), "instances_train2017.json: no regular file; expected are "),
+        (lambda file: file.unlink() or os.mkfifo(file), "instances_train2017.json: not a regular file; expected are "),
         (lambda file: os.truncate(file, 1 << 40), "train2017.json: more than 2,147,483,648 bytes; expected are "),
         (Path.unlink, "instances_train2017.json: No such file or directory; expected"),
         (

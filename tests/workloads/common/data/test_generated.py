@@ -43,7 +43,7 @@ def test_their_names_end_alike_and_no_others():
 def test_it_is_generated_and_not_read(name, tmp_path):
     dataset = registry.load_dataset(name)
     for read in (lambda: dataset.prepare(tmp_path / "x", tmp_path / "y"), lambda: dataset.verify(tmp_path / "y")):
-        with pytest.raises(ValueError, match=f"type: suite data make-demo {name}"):
+        with pytest.raises(ValueError, match=f"Run: suite data make-demo {name}"):
             read()
 
 
@@ -52,7 +52,7 @@ def test_a_folder_of_another_data_set_is_refused(name, tmp_path):
     made = tmp_path / "made"
     made.mkdir()
     manifests.publish(made, tmp_path / "other", manifests.Manifest("another", {}, {}, {}))
-    with pytest.raises(ValueError, match="holds another; name another folder with --to"):
+    with pytest.raises(ValueError, match=r"holds another\. Set a different folder with --to"):
         registry.load_dataset(name).make_demo(tmp_path / "other")
 
 

@@ -56,7 +56,7 @@ def test_a_file_without_text_has_no_line(path, content):
 def test_content_in_another_encoding_than_the_mark(path, encoding, content):
     path.write_bytes(content)
     for read in (all_lines, text_lines.read_lines, text_lines.count_lines):
-        with pytest.raises(ValueError, match=rf"^{path}: not {encoding}, although .*; save the file as UTF-8$"):
+        with pytest.raises(ValueError, match=rf"^{path}: not {encoding}, although .*. Save the file as UTF-8$"):
             read(path)
 
 

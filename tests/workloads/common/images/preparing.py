@@ -43,6 +43,6 @@ def is_done_once(recipe: Dataset, source: Path, folder: Path, change: Callable[[
     before = written(folder)
     assert prepare(recipe, source, folder) == [f"{recipe.name}: already prepared in {folder}"]
     change()
-    with pytest.raises(ValueError, match=rf"holds {recipe.name} prepared from .* with other content or options"):
+    with pytest.raises(ValueError, match=rf"holds {recipe.name} prepared from .* with different content or options"):
         prepare(recipe, source, folder)
     assert written(folder) == before

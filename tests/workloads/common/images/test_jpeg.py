@@ -208,7 +208,7 @@ def test_reading_a_file(tmp_path):
         reader.read(path, 12)
     with pytest.raises(BadImage, match="No such file"):
         reader.read(tmp_path / "nowhere")
-    with pytest.raises(BadImage, match="no regular file"):
+    with pytest.raises(BadImage, match="not a regular file"):
         reader.read(tmp_path)
 
 

@@ -62,7 +62,7 @@ def test_the_size_is_the_one_asked_for(size):
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    [(10, "characters alone make [0-9]+ subtokens"), (5_000, "the text gives [0-9]+ subtokens at most")],
+    [(10, "characters of the text alone need [0-9]+ subtokens"), (5_000, "this text gives at most [0-9,]+ subtokens")],
 )
 def test_sizes_that_the_text_does_not_give_are_refused(size, words):
     with pytest.raises(ValueError, match=f"--size {size}: .*{words}") as caught:
@@ -105,7 +105,7 @@ def test_equal_text_gives_equal_files_that_are_never_overwritten(tmp_path, texts
     assert (tmp_path / "two").read_bytes() == learned
     assert len(Subtokeniser.read(tmp_path / "one")) == 60
     assert make("wmt17-en-de", "--from", *texts, "--to", tmp_path / "one", "--size", 50) == 2
-    assert "is there already; name another file with --to" in capsys.readouterr().err
+    assert "already exists. Set a different file with --to" in capsys.readouterr().err
     assert (tmp_path / "one").read_bytes() == learned
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "a.en", "one", "two"]
 
@@ -135,7 +135,9 @@ def test_data_with_a_learned_vocabulary_are_open(source, tmp_path, capsys):
     assert main(prepare) == 2
     assert "suite data make-vocabulary" in capsys.readouterr().err
     assert main([*prepare, "--vocabulary", str(own)]) == 2
-    assert "own.subwords: no such file; learn one with: suite data make-vocabulary" in capsys.readouterr().err
+    assert (
+        "own.subwords: no such file; to learn a vocabulary, run: suite data make-vocabulary" in capsys.readouterr().err
+    )
     assert make("wmt17-en-de", "--from", source, "--to", own, "--size", 45) == 0
     assert main([*prepare, "--vocabulary", str(own)]) == 0
     manifest = manifests.read(to)

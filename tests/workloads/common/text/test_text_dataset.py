@@ -126,7 +126,7 @@ def broken(source):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda source: write_lines(source / TRAIN_DE, sentences(1, 59)), f"{TRAIN_EN} has 60 lines and "),
+        (lambda source: write_lines(source / TRAIN_DE, sentences(1, 59)), f"{TRAIN_EN} has 60 lines, "),
         (lambda source: write_lines(source / WMT16_REFERENCES, ["a"] * 8), "8 lines, but"),
         (lambda source: (source / WMT16_VOCABULARY).unlink(), f"{WMT16_VOCABULARY}: no such file"),
         (shutil.rmtree, "no such folder"),
@@ -183,7 +183,7 @@ def test_damage_is_found_and_named(source, tmp_path):
         WMT16EnDe().verify(tmp_path / "to")
     with pytest.raises(ValueError, match=r"train_target\.npy: cannot be read as a NumPy array"):
         prepared.read(tmp_path / "to", "train", 60)
-    with pytest.raises(ValueError, match=r"train_source_offsets\.npy: int64 \(61,\) instead of int64 \(60,\)"):
+    with pytest.raises(ValueError, match=r"train_source_offsets\.npy: expected int64 \(60,\), got int64 \(61,\)"):
         prepared.read(tmp_path / "to", "train", 59)
 
 
@@ -217,9 +217,9 @@ def test_plain_text_is_processed(tmp_path):
 def test_plain_text_with_unequal_numbers_of_lines_or_without_a_file(tmp_path):
     write_plain(tmp_path / "from")
     write_lines(tmp_path / "from" / "dev.de", ["Eins."])
-    assert "has 3 lines and" in refused(tmp_path / "from", tmp_path, PlainText)
+    assert "has 3 lines, " in refused(tmp_path / "from", tmp_path, PlainText)
     (tmp_path / "from" / "dev.de").unlink()
-    assert "dev.de: no such file; expected are train.en" in refused(tmp_path / "from", tmp_path, PlainText)
+    assert "dev.de: no such file. Expected: train.en" in refused(tmp_path / "from", tmp_path, PlainText)
 
 
 def encoded(folder, encoding, end="\n", languages=("en", "de")):
@@ -325,7 +325,7 @@ def test_an_empty_line_of_the_test_set_is_named_in_the_users_file(tmp_path, code
     lines[number - 1] = blank
     write_lines(path, lines)
     said = refused(tmp_path / "from", tmp_path, PlainText)
-    assert said == f"{path}:{number}: an empty line; a sentence pair needs both sides"
+    assert said == f"{path}:{number}: an empty line. A sentence pair needs both sides"
 
 
 @pytest.mark.parametrize("name", ["train.en", "dev.de", "test.de"])
@@ -343,7 +343,7 @@ def test_text_that_is_not_utf8_is_named_in_the_users_file(tmp_path, name):
     [
         (
             ("train", "dev", "test"),
-            "no training pair is left: the only training pair was dropped (1 over 80 words); line ends",
+            "no training pair is left: the only training pair was dropped (1 over 80 words). Probable cause: line ends",
         ),
         (("dev",), "dev.en: line ends are CR alone"),
         (("test",), "test.en: line ends are CR alone"),
@@ -449,12 +449,12 @@ def write_wmt16(source, change=None):
     ("name", "content", "said"),
     [
         ("commoncrawl.de-en.en", b"a\n\xe4\n", "all.tgz:training/commoncrawl.de-en.en:2: not UTF-8 (byte 0xe4)"),
-        ("commoncrawl.de-en.en", b"a\n", "all.tgz:training/commoncrawl.de-en.en has 1 lines and "),
+        ("commoncrawl.de-en.en", b"a\n", "all.tgz:training/commoncrawl.de-en.en has 1 lines, "),
         ("newstest2014-deen-ref.en.sgm", sgm(["a", " "]), "newstest2014-deen-ref.en.sgm: segment 2 is empty"),
         (
             "newstest2014-deen-ref.en.sgm",
             sgm(["a"]),
-            "newstest2014-deen-ref.en.sgm has 1 lines and newstest2014-deen-src.de.sgm 2",
+            "newstest2014-deen-ref.en.sgm has 1 lines, newstest2014-deen-src.de.sgm has 2",
         ),
         (
             "newstest2015-deen-ref.en.sgm",
@@ -490,7 +490,7 @@ def test_the_command_prepares_and_refuses(tmp_path, capsys):
     assert main([*arguments, "--merges", "20"]) == 0
     assert "60 training pairs" in capsys.readouterr().out
     assert main([*arguments[:-1], str(tmp_path / "other"), "--merges", "0"]) == 2
-    assert "--merges 0: at least 1" in capsys.readouterr().err
+    assert "--merges 0: expected at least 1" in capsys.readouterr().err
 
 
 def test_an_archive_that_unpacks_to_more_than_wmt_has_is_refused_before_that(tmp_path):
@@ -499,7 +499,7 @@ def test_an_archive_that_unpacks_to_more_than_wmt_has_is_refused_before_that(tmp
     info = tarfile.TarInfo("training/europarl-v7.de-en.en")
     info.size = sources.BYTES_MAXIMUM + 1
     (source / "a.tar").write_bytes(info.tobuf() + bytes(10_240))
-    assert "a.tar: cannot be read (europarl-v7.de-en.en of 4,294,967,297 bytes" in refused(source, tmp_path)
+    assert "a.tar: cannot be read (europarl-v7.de-en.en has 4,294,967,297 bytes" in refused(source, tmp_path)
     (source / "a.tar").unlink()
     os.mkfifo(source / "a.tar")
-    assert "no regular file" in refused(source, tmp_path)
+    assert "not a regular file" in refused(source, tmp_path)

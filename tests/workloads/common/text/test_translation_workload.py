@@ -136,7 +136,7 @@ def test_synthetic_batches_need_no_data():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"batch": 33, "devices": 2}, "batch size 33 cannot be shared equally by 2 devices; type batch=global:32"),
+        ({"batch": 33, "devices": 2}, "batch size 33 cannot be divided equally among 2 devices. Set batch=global:32"),
         ({"batch": 20_000}, "type a smaller batch=global:N"),
     ],
 )
@@ -147,13 +147,13 @@ def test_batches_that_cannot_be_made_are_refused(folder, values, message):
 
 
 def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
-    with pytest.raises(ValueError, match=r"type: suite data make-demo translation-demo"):
+    with pytest.raises(ValueError, match=r"Run: suite data make-demo translation-demo"):
         Translation.load_dataset_info(settings(tmp_path / "translation-demo"))
-    with pytest.raises(ValueError, match=r"type: suite data prepare wmt16-en-de --from FOLDER --to"):
+    with pytest.raises(ValueError, match=r"and run: suite data prepare wmt16-en-de --from FOLDER --to"):
         Translation.load_dataset_info(settings(tmp_path / "wmt16-en-de"))
     other = json.loads((folder / manifests.NAME).read_text())
     (tmp_path / manifests.NAME).write_text(json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}}))
-    with pytest.raises(ValueError, match=r"is not of a data set of sentence pairs \(ml-demo\)"):
+    with pytest.raises(ValueError, match=r"expected a data set of sentence pairs, got ml-demo"):
         Translation.load_dataset_info(settings(tmp_path))
 
 

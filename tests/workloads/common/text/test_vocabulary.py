@@ -64,8 +64,8 @@ def test_unknown_and_special_ids():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a\nb 12\nc\n", "vocab:2: 'b 12' is not a subword"),
-        (b"a\nb\na\n", "vocab:3: 'a' stands in line 1 too"),
+        (b"a\nb 12\nc\n", "vocab:2: expected one subword per line, without a count, got 'b 12'"),
+        (b"a\nb\na\n", "vocab:3: 'a' is already in line 1"),
         (b"a\nb\n\xff\n", "vocab:3: not UTF-8"),
     ],
 )

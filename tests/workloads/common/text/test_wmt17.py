@@ -87,8 +87,8 @@ def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name
     ("name", "content", "said"),
     [
         ("below/europarl-v7.de-en.en", b"a\n\xe4\nb\n", "/europarl-v7.de-en.en:2: not UTF-8 (byte 0xe4)"),
-        ("below/europarl-v7.de-en.en", b"a\n", "/europarl-v7.de-en.en has 1 lines and "),
-        ("below/newstest2014.en", b"", "/newstest2014.en has 0 lines and "),
+        ("below/europarl-v7.de-en.en", b"a\n", "/europarl-v7.de-en.en has 1 lines, "),
+        ("below/newstest2014.en", b"", "/newstest2014.en has 0 lines, "),
         (WMT17_VOCABULARY, b"'<pad>_'\n'<EOS>_'\nx\n", f"/{WMT17_VOCABULARY}:3: 'x' is not a subtoken in quotes"),
         (WMT17_VOCABULARY, b"'\xe4'\n", f"/{WMT17_VOCABULARY}:1: not UTF-8 (byte 0xe4)"),
     ],
@@ -141,5 +141,5 @@ def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
 
 def test_a_model_that_needs_a_beginning_is_refused(source, tmp_path):
     WMT17EnDe().prepare(source, tmp_path / "wmt17-en-de")
-    with pytest.raises(ValueError, match=r"no beginning of a sentence.*type workload.dataset=wmt16-en-de"):
+    with pytest.raises(ValueError, match=r"an id for the beginning of a sentence.*Set workload.dataset=wmt16-en-de"):
         Translation.load_dataset_info(settings(tmp_path / "wmt17-en-de", batch=4, longest=20))
