@@ -1,10 +1,19 @@
-"""Masks as COCO's annotation files have them, polygons or run lengths, to flat arrays; with what is wrong with one.
+"""Convert masks of COCO annotation files (polygons or run lengths) to flat arrays and check them.
 
-Prepared form, beside that of `objects.py`. Training: `SPLIT_polygon_points.npy` float32 (2·N,), x and y in pixels in turn;
-`SPLIT_polygon_ends.npy` int64 (P,), where each polygon ends among the N points; `SPLIT_object_polygon_ends.npy` int64 (M,),
-where the polygons of each object end among the P; `SPLIT_trainable.npy` bool (M,), False for crowds and for boxes of at most
-one pixel. Evaluation: `SPLIT_mask_counts.npy` uint8, the masks of all annotations of the ground truth in its order, in COCO's
-compressed run lengths, end to end; `SPLIT_mask_ends.npy` int64, where each ends.
+The prepared folder contains these files, in addition to the files of `objects.py`.
+
+Training:
+
+- `SPLIT_polygon_points.npy` float32 (2·N,): x and y in pixels, alternating
+- `SPLIT_polygon_ends.npy` int64 (P,): end of each polygon among the N points
+- `SPLIT_object_polygon_ends.npy` int64 (M,): end of each object's polygons among the P polygons
+- `SPLIT_trainable.npy` bool (M,): False for crowds and for boxes of at most one pixel
+
+Evaluation:
+
+- `SPLIT_mask_counts.npy` uint8: masks of all annotations in the order of the ground truth, as
+  concatenated compressed run lengths of COCO
+- `SPLIT_mask_ends.npy` int64: end of each annotation's mask
 """
 
 from __future__ import annotations
@@ -23,38 +32,38 @@ from workloads.common.arrays import Bools, Float32s, Float64s, Int64s, UInt8s, r
 from workloads.common.coco.objects import open_array, write_arrays
 
 POINTS_LEAST = 3
-"""Of a polygon."""
+"""Minimum number of points of a polygon."""
 MASKS_AT_ONCE = 10_000
-"""Checked together: some megabytes."""
+"""Number of masks checked together. This needs a few megabytes."""
 TYPES = {"polygon_points": "float32", "polygon_ends": "int64", "object_polygon_ends": "int64", "trainable": "bool"}
 
 
 class Mask(NamedTuple):
-    """One object's mask as its file has it."""
+    """Mask of one object as stored in the annotation file."""
 
     coordinates: array[float]
-    """x and y in turn, of one polygon after another."""
+    """Alternating x and y of all polygons, concatenated."""
     lengths: tuple[int, ...]
-    """Coordinates of each polygon."""
+    """Number of coordinates of each polygon."""
     runs: tuple[int, ...] = ()
-    """Or run lengths, column by column, zeros first."""
+    """Run lengths, column by column, starting with zeros. Empty if the mask has polygons."""
     size: tuple[int, int] = (0, 0)
-    """Height and width that the run lengths are for."""
+    """Height and width of the run-length mask."""
 
 
 @dataclass(frozen=True)
 class Polygons:
-    """The polygons of several objects, ragged and flat."""
+    """Polygons of several objects as flat arrays."""
 
     points: Float32s
     """(N, 2) x, y in pixels."""
     polygon_ends: Int64s
-    """(P,) where each polygon ends in `points`."""
+    """(P,) end of each polygon in `points`."""
     object_ends: Int64s
-    """(M,) where the polygons of each object end in `polygon_ends`; an object may have none."""
+    """(M,) end of each object's polygons in `polygon_ends`. An object may have no polygon."""
 
     def take(self, objects: Int64s) -> Polygons:
-        """Only some objects, in the given order."""
+        """Return the polygons of the given objects, in the given order."""
         polygons, object_ends = rows_of(self.object_ends, objects)
         points, polygon_ends = rows_of(self.polygon_ends, polygons)
         return Polygons(self.points[points], polygon_ends, object_ends)
@@ -64,7 +73,11 @@ class Polygons:
 
 
 def compact(value: Any) -> Mask | str | None:
-    """Return a `segmentation` in little memory, a phrase about what is wrong with it, or None if it has no pixel or is null."""
+    """Return a `segmentation` in a memory-efficient form.
+
+    Returns None if the mask is null or has no pixels, and a description of the problem if it is
+    invalid.
+    """
     if not value and value in (None, [], {}):
         return None
     if isinstance(value, dict):
@@ -98,9 +111,10 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
 
 
 def _decompressed(text: str) -> list[int] | None:
-    """COCO's compressed run lengths (maskApi.c, rleFrString), six bits a letter; None for something else.
+    """Decode COCO's compressed run lengths (maskApi.c, rleFrString), or return None if invalid.
 
-    From the fourth on they are differences to the last but one.
+    Each character holds six bits. From the fourth number on, the values are differences from the
+    second to last number.
     """
     counts: list[int] = []
     value = shift = 0
@@ -120,10 +134,20 @@ def _decompressed(text: str) -> list[int] | None:
 
 
 def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools) -> dict[int, str]:
-    """Number of each mask (of `masks`, in images of these sizes (M,) in pixels) with which something is wrong, and what.
+    """Check masks (M,) against the size of their images and return the problem of each invalid
+    mask.
 
-    Polygons may leave their image, as in the reference, which looks at no border. Points further away than it is long are
-    damage.
+    Polygons may extend beyond their image, as in the reference, which does not check the border. If
+    a point is further outside than the longer side of the image, the mask counts as damaged.
+
+    Args:
+        masks: Masks to check.
+        width: Width of each mask's image in pixels.
+        height: Height of each mask's image in pixels.
+        crowd: True for crowds, which are allowed to have run lengths.
+
+    Returns:
+        Index in `masks` to a description of the problem.
     """
     problem_of: dict[int, str] = {}
     for first in range(0, len(masks), MASKS_AT_ONCE):
@@ -173,7 +197,10 @@ def _coordinates(masks: Sequence[Mask]) -> Float64s:
 
 
 def describe_missing(counts: Mapping[str, int]) -> str:
-    """Return how many objects of prepared data have no mask, from the counts of its manifest; empty: all have one."""
+    """Return a description of how many objects have no mask, or an empty string if all have masks.
+
+    `counts` are the counts in the manifest of the prepared data.
+    """
     if not any(counts.get(f"{split}_without_mask") for split in ("train", "val")):
         return ""
     missing = [
@@ -187,7 +214,10 @@ def describe_missing(counts: Mapping[str, int]) -> str:
 
 
 def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:
-    """Write the polygons of one split's objects (M,), in the order of `objects.write`; run lengths have none."""
+    """Write the polygons of one split's objects (M,), in the order of `objects.write`.
+
+    Run-length masks are written without polygons.
+    """
     lengths = np.fromiter(chain.from_iterable(mask.lengths for mask in masks), np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
         "polygon_points": _coordinates(masks).astype(np.float32),
@@ -199,7 +229,10 @@ def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayL
 
 
 def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
-    """Map the polygons of one split's objects, and which of these are trained on. Raises ValueError naming the file."""
+    """Map the polygons of one split's objects and the flags of the objects used in training.
+
+    Raises ValueError with the file's name.
+    """
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
     polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
@@ -209,7 +242,10 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
 
 
 def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s) -> None:
-    """Write the masks of a ground truth (M,), of images of these sizes, as COCO's metric compares them."""
+    """Write the masks (M,) of a ground truth in the form that COCO's metric compares.
+
+    `width` and `height` are the sizes of the masks' images.
+    """
     encoded = [
         run_lengths(mask, int(down), int(across)) for mask, across, down in zip(masks, width, height, strict=True)
     ]
@@ -221,7 +257,7 @@ def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: In
 
 
 def run_lengths(mask: Mask, height: int, width: int) -> bytes:
-    """The compressed run lengths that COCO's own tool makes of a mask of an image (`COCO.annToRLE`)."""
+    """Return a mask as compressed run lengths, computed by COCO's tool (`COCO.annToRLE`)."""
     from pycocotools import mask as tool
 
     if mask.runs:
@@ -232,13 +268,13 @@ def run_lengths(mask: Mask, height: int, width: int) -> bytes:
 
 
 def read_run_lengths(folder: Path, split: str, annotations: int) -> list[bytes]:
-    """The masks of a ground truth. Raises ValueError naming the file."""
+    """Read the masks of a ground truth. Raises ValueError with the file's name."""
     ends = open_array(folder, split, "mask_ends", "int64", annotations)
     counts = open_array(folder, split, "mask_counts", "uint8", int(ends[-1]) if annotations else 0)
     return split_bytes(counts, ends)
 
 
 def split_bytes(values: UInt8s, ends: Int64s) -> list[bytes]:
-    """Byte strings that lie end to end."""
+    """Split concatenated byte strings at `ends`."""
     data, starts = values.tobytes(), np.concatenate([[0], ends[:-1]]).tolist() if len(ends) else []
     return [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]

@@ -1,4 +1,5 @@
-"""What workloads on images have in common: options of reading, full batches, dummy batches, bytes of activations."""
+"""Common base of workloads on images: input options, full batches, dummy batches, activation size.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from workloads.api import ArraySpec, Batch, DatasetInfo, Settings, Workload, opt
 from workloads.common.images import counts
 
 GREY = 128
-"""Of the pixels of dummy batches."""
+"""Pixel value of dummy batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,10 @@ class ImageOptions:
 
 
 class ImageWorkload(Workload):
-    """Training batches hold `image`, uint8 (B, H, W, 3), and are always full: batch norm would see padding."""
+    """Workload with full training batches of `image`, uint8 (B, H, W, 3).
+
+    Batches are never padded, because padding would change the statistics of batch norm.
+    """
 
     sample_unit = "images"
     precisions = {
@@ -56,45 +60,48 @@ class ImageWorkload(Workload):
     @classmethod
     @abstractmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Values that one image leaves for the backward pass."""
+        """Return the number of values per image that are kept for the backward pass."""
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Of `activation_values`, in the precision of the run."""
+        """Return the bytes of `activation_values` in the run's precision."""
         return counts.activation_bytes(cls.activation_values(settings), settings.precision)
 
     @property
     def samples_per_epoch(self) -> int:
-        """Every image once; the last batch is filled up from the start of the same order."""
+        """Number of training images. The last batch is filled up from the start of the same
+        permutation."""
         return self.dataset_info.train_samples
 
     @property
     def repeated_samples_per_epoch(self) -> int:
-        """Images that fill up the last batch of an epoch."""
+        """Number of images that fill up the last batch of an epoch."""
         return self.steps_per_epoch * self.settings.global_batch_size - self.samples_per_epoch
 
     @property
     def images_per_replica(self) -> int:
-        """Images of one device in one step: what batch norm's statistics are taken over."""
+        """Images per device and step, over which batch norm computes its statistics."""
         return self.settings.global_batch_size // self.settings.devices
 
     @property
     def evaluation_batch_size(self) -> int:
-        """Images of one device in one evaluation step: the option, or all that a device has where these are fewer."""
+        """Images per device and evaluation step: the option, or the device's share if that is
+        smaller."""
         size: int = self.options.evaluation_batch_size
         return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:
-        """(height, width) of every shape that batches come in, largest first."""
+        """(height, width) of every shape of batches, largest first."""
         return counts.image_shapes(self.settings.model)
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Arrays beside `image` of a training batch of `count` images."""
+        """Return the arrays of a training batch of `count` images, except `image`."""
         return {}
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One for each size: every replica has the same number of images in every step."""
+        """Return the training batch of each shape. All replicas have the same number of images per
+        step."""
         count = self.images_per_replica
         return [
             {"image": ArraySpec((count, height, width, 3), "uint8"), **self.target_shapes(count)}
@@ -102,12 +109,12 @@ class ImageWorkload(Workload):
         ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One for each size, of `evaluation_batch_size` images."""
+        """Return the evaluation batch of each shape, with `evaluation_batch_size` images."""
         count = self.evaluation_batch_size
         return [{"image": ArraySpec((count, height, width, 3), "uint8")} for height, width in self.image_shapes]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Grey images, and targets of 0: the first class, background."""
+        """Return gray images with targets of 0, which is the first class or the background."""
         batch = super().dummy_batch(specs)
         batch.arrays["image"].fill(GREY)
         return batch
