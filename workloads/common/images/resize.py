@@ -62,7 +62,7 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
 def bounded_size(height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int) -> tuple[Int64s, Int64s]:
     """Return heights and widths with the shorter side `shorter` and the same aspect ratio.
 
-    If the longer side would exceed `longest`, the image becomes smaller. Rounding follows
+    The shorter side is reduced further if the longer side would exceed `longest`. Rounding follows
     maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side is
     rounded down, and a limited shorter side is rounded to the nearest integer. Therefore the longer
     side may exceed `longest` by half of the aspect ratio.

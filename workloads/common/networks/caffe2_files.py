@@ -1,8 +1,8 @@
-"""Arrays out of pickles of Python 2 (Detectron's `R-50.pkl`, CIFAR-10's batches), without executing anything.
+"""Read arrays from pickles of Python 2 (Detectron's `R-50.pkl`, CIFAR-10's batches) safely.
 
-Such a file is one pickle of Python 2: a dictionary of names and NumPy arrays, or one that has it under `blobs`. It is
-untrusted: names and opcodes are held against an allow-list (torch_pickle.py), and NumPy's own functions are never called
-by it.
+Each file is a single Python 2 pickle. It contains a dictionary of names and NumPy arrays, either
+directly or under `blobs`. The file is untrusted: names and opcodes are checked against an
+allow-list (torch_pickle.py), and the pickle never calls NumPy's functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DIMENSIONS_MAXIMUM = 8
 
 
 class _Type:
-    """Stands for `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
+    """Replaces `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
 
     def __init__(self, kind: object = None, *unused: object) -> None:
         if not isinstance(kind, bytes) or kind not in DTYPES:
@@ -29,19 +29,19 @@ class _Type:
         self.dtype = DTYPES[kind]
 
     def __setstate__(self, state: object) -> None:
-        """(version, byte order, …)"""
+        """Check the state (version, byte order, …)."""
         order = b"|" if self.dtype == "u1" else b"<"  # a byte has none
         if not isinstance(state, tuple) or len(state) < 2 or state[1] != order:
             raise ValueError("an array that is not little-endian")
 
 
 class _Array:
-    """Stands for `numpy.ndarray`; its state is (version, shape, type, is Fortran, content)."""
+    """Replaces `numpy.ndarray`. Its state is (version, shape, type, is Fortran, content)."""
 
     value: Array | None = None
 
     def __setstate__(self, state: object) -> None:
-        """The values, a copy in C order. Raises ValueError where sizes do not fit."""
+        """Copy the values to an array in C order. Raises ValueError if the sizes do not match."""
         if not isinstance(state, tuple) or len(state) != 5:
             raise ValueError("an array without state")
         _, shape, kind, is_fortran, content = state
@@ -55,7 +55,7 @@ class _Array:
 
 
 def _reconstruct(*unused: object) -> _Array:
-    """Stands for NumPy's function of this name: an array that its state fills."""
+    """Return an array that is filled by its state. Replaces NumPy's function of this name."""
     return _Array()
 
 
@@ -67,14 +67,18 @@ ALLOWED: torch_pickle.Allowed = {
 
 
 def is_dictionary(data: bytes) -> bool:
-    """Whether a pickle begins with a dictionary, as these files do; PyTorch's begin with a number or are archives."""
+    """Return whether a pickle begins with a dictionary, as these files do.
+
+    PyTorch's files begin with a number or are archives.
+    """
     return data[:1] == b"\x80" and data[2:3] == b"}"
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Name to array; what is no array (a configuration) is dropped.
+    """Return the arrays of the file by name, without its further entries (a configuration).
 
-    Raises ValueError, in one line without a file name, for whatever is no such file, damaged, or not allowed.
+    Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
+    has one line without the file name.
     """
     loaded = dictionary(data)
     blobs = loaded.get(b"blobs", loaded)
@@ -85,9 +89,11 @@ def decode(data: bytes) -> dict[str, Array]:
 
 
 def dictionary(data: bytes) -> dict[object, Any]:
-    """The dictionary of any such pickle, strings as bytes, arrays as arrays where they are its values.
+    """Return the dictionary in a pickle, with strings as bytes and top-level arrays as NumPy
+    arrays.
 
-    Raises ValueError, in one line without a file name, for whatever is no such file, damaged, or not allowed.
+    Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
+    has one line without the file name.
     """
     loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
     if not isinstance(loaded, dict):

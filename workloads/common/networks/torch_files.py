@@ -1,11 +1,13 @@
-"""Weights out of files that PyTorch wrote, without PyTorch: all three forms that `torch.save` has had.
+"""Read weights from files written by PyTorch, without PyTorch. Supports all formats of
+`torch.save`.
 
-- tar (before 0.1.10; torchvision's first ResNets): members `storages`, `tensors` and `pickle`.
-- a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys; then the storages.
-- zip (from 1.6 on): `NAME/data.pkl` and a file for each storage.
+- tar (before 0.1.10, torchvision's first ResNets): members `storages`, `tensors` and `pickle`
+- a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys, then
+  the storages
+- zip (from 1.6): `NAME/data.pkl` and a file for each storage
 
-Forms as torch/serialization.py reads them. Files are untrusted: see torch_pickle.py for the pickles; here every size is held
-against the file's before anything of that size is made.
+The formats are described by torch/serialization.py. Files are untrusted. torch_pickle.py handles
+the pickles. This module checks every size against the size of the file before it allocates memory.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ PROTOCOL = 1001
 DIMENSIONS_MAXIMUM = 8
 
 Storages = Mapping[Any, Array]
-"""Key to values (n,), read-only views of the file."""
+"""Key to values (n,), which are read-only views of the file."""
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Name to array of the state dict in the file that holds `data`; writable copies.
+    """Return the tensors of a state dict by name, as writable copies. `data` is the file's content.
 
-    Raises ValueError, in one line without a file name, for whatever is no plain state dict, damaged, or not allowed.
+    Raises ValueError if the file is not a plain state dict, is damaged, or is not allowed. The
+    message has one line without the file name.
     """
     try:
         if data.startswith(b"PK\x03\x04"):
@@ -57,7 +60,10 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
-    """A copy of a tensor's values, in C order. Raises ValueError for one that reaches beyond its storage."""
+    """Return a copy of a tensor's values in C order.
+
+    Raises ValueError if the tensor extends beyond its storage.
+    """
     storage, shape, stride = tensor.storage, tensor.shape, tensor.stride
     part = storages[storage.key][storage.first : storage.first + storage.count]
     fits = (
@@ -78,13 +84,18 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
 
 
 class _References:
-    """Turns persistent ids of the two later forms into storages and remembers them by key."""
+    """Resolves persistent ids of the two later formats to storages and keeps the storages by key.
+    """
 
     def __init__(self) -> None:
         self.storages: dict[str | int, Storage] = {}
 
     def __call__(self, pid: Any) -> Storage:
-        """`pid`: ("storage", type, key, device, count[, view]); view: None or (key, first, count)."""
+        """Return the storage of a persistent id.
+
+        `pid` is ("storage", type, key, device, count[, view]), and view is None or (key, first,
+        count).
+        """
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
             raise ValueError("a reference to something other than a storage")
         kind, key, count = pid[1], pid[2], pid[4]
@@ -103,7 +114,7 @@ class _References:
 
 
 def _values(stream: io.BytesIO, dtype: str) -> Array:
-    """A storage of the two earlier forms, at the stream's position: its length as int64, then its values."""
+    """Read a storage of the two earlier formats: its length as int64, then its values."""
     (count,) = struct.unpack("<q", stream.read(8))
     content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
     if not content or len(content) != count * np.dtype(dtype).itemsize:
@@ -159,7 +170,10 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 
 def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
-    """The content of a member. Raises ValueError for what is no plain file or claims more bytes than the archive has."""
+    """Return the content of a member.
+
+    Raises ValueError if it is not a regular file or declares more than `most` bytes.
+    """
     member = archive.getmember(name)
     file = archive.extractfile(member) if member.isreg() and not member.issparse() and member.size <= most else None
     if file is None:
@@ -191,7 +205,10 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 
 def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """The content of an entry, its checksum compared. Raises ValueError for a compressed or a larger one: PyTorch stores."""
+    """Return the content of an entry after verifying its checksum.
+
+    Raises ValueError if the entry is compressed, which PyTorch never does, or larger than `most`.
+    """
     try:
         entry = archive.getinfo(name)
     except KeyError:

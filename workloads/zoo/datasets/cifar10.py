@@ -1,7 +1,8 @@
-"""CIFAR-10 as its authors offer it (Krizhevsky 2009), in the Python or the binary form: the archive, or the folder in it.
+"""CIFAR-10 in its published Python or binary form (Krizhevsky 2009), as an archive or a folder.
 
-Python form: pickles of Python 2, read without executing anything (`workloads.common.networks.caffe2_files`). Binary form:
-records of a label and 3,072 bytes. Both hold the same images in the same order, so both are prepared to the same fingerprint.
+The Python form consists of pickles of Python 2, which are read without executing code
+(`workloads.common.networks.caffe2_files`). The binary form consists of records with a label and
+3,072 bytes. Both contain the same images in the same order, so both result in the same fingerprint.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from workloads.files import open_stream
 SIDE, CLASSES = 32, 10
 FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "val": ("test_batch",)}
 MD5 = {"c58f30108f718f92721af3b95e74349a": "python", "c32a1d4ab5d03f1284b67883e8d87530": "binary"}
-"""Of the archives, as their page gives them (cs.toronto.edu/~kriz/cifar.html)."""
+"""MD5 of the archives, from the data set's page (cs.toronto.edu/~kriz/cifar.html)."""
 FORMS = {"cifar-10-batches-py": "", "cifar-10-batches-bin": ".bin"}
-"""Folder in the archive to what its files' names end in."""
+"""Folder in the archive to the suffix of its file names."""
 MEMBER_BYTES_MAXIMUM = 64 << 20
-"""The largest file of the data set has 31 MB."""
+"""Maximum size of a file. The largest file of the data set has 31 MB."""
 RECORD = 1 + 3 * SIDE * SIDE
 
 Reader = Callable[[str], bytes]
-"""From a file's name to its content."""
+"""Function that returns the content of a file by name."""
 
 
 class Cifar10(arrays.ArrayDataset):
-    """Prepared as arrays."""
+    """CIFAR-10, prepared as arrays."""
 
     name = "cifar10"
     image_size = SIDE
@@ -54,7 +55,10 @@ class Cifar10(arrays.ArrayDataset):
 
 @contextmanager
 def opened(source: Path) -> Iterator[tuple[str, Reader]]:
-    """What names end in, and a reader of files by name. Raises ValueError for what is no such archive or folder."""
+    """Open an archive or folder and yield the suffix of its file names and a reader of its files.
+
+    Raises ValueError if `source` is not an archive or folder of CIFAR-10.
+    """
     if source.is_dir():
         folder = next((source / name for name in FORMS if (source / name).is_dir()), source)
         ending = ".bin" if (folder / "test_batch.bin").is_file() else ""
@@ -88,7 +92,8 @@ def _from_archive(source: Path, archive: tarfile.TarFile, member: tarfile.TarInf
 
 
 def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
-    """Images (N, 32, 32, 3) and labels of a split. Raises ValueError naming the file that is something else."""
+    """Return images (N, 32, 32, 3) and labels of a split. Raises ValueError naming an invalid file.
+    """
     parts = []
     for stem in FILES[split]:
         name = f"{stem}{ending}"

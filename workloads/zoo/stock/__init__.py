@@ -1,4 +1,4 @@
-"""The frameworks' own networks under the suite's names, to hold the suite's lists against."""
+"""Networks from the frameworks' libraries, for comparison with the suite's layer lists."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ EQUAL = {
 }  # fmt: skip
 _KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
 DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
-"""Framework and network, to what its own network computes otherwise than the suite's list."""
+"""(framework, network) to how the library's network differs from the suite's layer list."""
 STOCK = {
     framework: (*models, *(model for other, model in DIFFERENCES if other == framework))
     for framework, models in EQUAL.items()
 }
-"""Framework to the networks that it has. Deeper ResNets of Keras and Gluon are others: biases, the stride on the 1×1."""
+"""Framework to the networks that its library provides.
+
+Deeper ResNets of Keras and Gluon are excluded because they differ in biases and in having the
+stride on the 1×1 convolution.
+"""
 
 
 def check(framework: str, model: str, image_size: int, own_size: int, precision: str) -> None:
-    """Raise ValueError unless there is a framework's own network for these settings."""
+    """Raise ValueError unless the framework's library provides the network for these settings."""
     if framework not in STOCK:
         raise ValueError(
             f"workload.implementation=stock: networks of its own are not known of {framework}; "

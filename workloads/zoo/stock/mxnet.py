@@ -1,4 +1,5 @@
-"""Gluon's networks as graphs whose arguments carry the suite's names; dropout is MXNet's own."""
+"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's implementation.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ VERSIONS = {"resnet18": "resnet18_v1", "resnet34": "resnet34_v1"}
 
 
 class StockNetwork(LayerNetwork):
-    """A network of the zoo by Gluon's own layers. Raises ValueError where operators shall be called one by one."""
+    """Network of Gluon's model zoo. Raises ValueError if operators are to be called one at a time.
+    """
 
     def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
         super().__init__(network, False, on_cpu)
@@ -29,7 +31,7 @@ class StockNetwork(LayerNetwork):
         self.own: dict[str, mx.gluon.Parameter] = dict(zip(_canonical(network), parameters, strict=True))
 
     def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:
-        """fp32 (B, K)."""
+        """Return the logits, fp32 (B, K)."""
         for name, parameter in self.own.items():
             # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges weights of convolutions in
             # place, and these are parts of a flat vector.
@@ -37,12 +39,12 @@ class StockNetwork(LayerNetwork):
         return self.net(self.normalised(F, inputs))
 
     def norm_output(self, name: str) -> str:
-        """Gluon's name of a batch norm's output."""
+        """Return Gluon's name for the output of a batch norm."""
         return f"{self.own[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
 
 
 def _canonical(network: Network) -> Iterator[str]:
-    """Names of parameters and statistics, in the order in which Gluon makes them."""
+    """Yield the names of parameters and statistics in the order in which Gluon creates them."""
     for layer, _ in layer_lists.convolutions(network.layers):
         yield from (f"{layer.name}.{kind}" for kind in (("weight", "bias") if layer.has_bias else ("weight",)))
         if layer.norm is not None:
