@@ -118,13 +118,15 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
     COCO 2014's training images of round v0.5 are split across two files. Raises ValueError if the
     categories differ or if two files contain the same image.
     """
-    first, *others = parts
-    for other in others:
-        if other.categories != first.categories:
-            raise ValueError(f"{other.path}: other categories than {first.path}; both must be of one data set")
-        shared = np.intersect1d(first.images["id"], other.images["id"])
+    first, *rest = parts
+    for part in rest:
+        if part.categories != first.categories:
+            raise ValueError(
+                f"{part.path}: the categories differ from {first.path}. Both files must belong to the same data set"
+            )
+        shared = np.intersect1d(first.images["id"], part.images["id"])
         if len(shared):
-            raise ValueError(f"{other.path}: image {shared[0]} stands in {first.path} too")
+            raise ValueError(f"{part.path}: image {shared[0]} is also in {first.path}")
     for part in parts:
         part.objects["image"] = part.images["id"][part.objects["image"]]
     images, objects = (np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects"))
@@ -169,21 +171,21 @@ def ground_truth(annotations: Annotations) -> dict[str, Any]:
 def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
     """Return the content of an annotation file, with its three required lists checked."""
     if not data.strip():
-        raise ValueError(f"{path}: empty ({len(data)} bytes); download the annotations again")
+        raise ValueError(f"{path}: empty ({len(data)} bytes). Download the annotations again")
     try:
-        # Masks are most of the file; packed at once, they cost a quarter of the memory of Python's numbers.
+        # Most of the file are masks. Packed masks need a quarter of the memory of Python's numbers.
         content = json.loads(data, object_hook=_with_packed_mask)
     except RecursionError:
         raise ValueError(f"{path}: not COCO annotations (nested too deeply)") from None
     except ValueError as error:
-        raise ValueError(f"{path}: not JSON ({error}); download the annotations again") from None
+        raise ValueError(f"{path}: not JSON ({error}). Download the annotations again") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: not COCO annotations (a {type(content).__name__} instead of an object)")
     for name in ("images", "annotations", "categories"):
         if not isinstance(content.get(name), list):
             raise ValueError(f"{path}: not COCO annotations (no list {name!r})")
         if not content[name]:
-            raise ValueError(f"{path}: no {name}; download the annotations again")
+            raise ValueError(f"{path}: no {name}. Download the annotations again")
     return content
 
 
@@ -220,16 +222,13 @@ def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
         if number is None:
             raise ValueError(f"{path}: category without a usable id: {_text(entry)}")
         if number in names:
-            raise ValueError(
-                f"{path}: category {number} stands there twice ({names[number]}, {_text(entry.get('name'))})"
-            )
+            raise ValueError(f"{path}: category {number} is listed twice ({names[number]}, {_text(entry.get('name'))})")
         names[number] = _text(entry.get("name"))
     return sorted(names.items())
 
 
 def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]) -> dict[int, tuple[Any, ...]]:
-    """Return the fields of `IMAGE` of each usable image by id, and append the problems of the rest.
-    """
+    """Return the fields of `IMAGE` of each usable image by id, and append the problems of the rest."""
     images: dict[int, tuple[Any, ...]] = {}
     files: dict[str, int] = {}
     for entry in entries:
@@ -239,13 +238,13 @@ def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]
             continue
         name, width, height = (entry.get(key) for key in ("file_name", "width", "height"))
         if number in images:
-            problems.append(f"{path}: image {number} stands there twice ({images[number][1]}, {_text(name)})")
+            problems.append(f"{path}: image {number} is listed twice ({images[number][1]}, {_text(name)})")
         elif not isinstance(name, str) or not _is_plain(name):
-            problems.append(f"{path}: image {number}: not the plain name of a file: {_text(name)}")
+            problems.append(f"{path}: image {number}: not a file name without folders: {_text(name)}")
         elif name in files:
-            problems.append(f"{path}: image {number}: its file {name} is that of image {files[name]} too")
+            problems.append(f"{path}: image {number}: its file {name} is also the file of image {files[name]}")
         elif not (_is_id(width) and _is_id(height) and width and height):
-            problems.append(f"{path}: image {number}: {_text(width)} x {_text(height)} pixels")
+            problems.append(f"{path}: image {number}: invalid size {_text(width)} x {_text(height)}")
         else:
             images[number] = (number, name, width, height, folder)
             files[name] = number
@@ -260,30 +259,31 @@ def _objects(
     problems: list[str],
     known: list[str],
 ) -> list[tuple[Any, ...]]:
-    """Return the fields of `OBJECT` of each usable annotation, and append the problems of the rest.
-    """
+    """Return the fields of `OBJECT` of each usable annotation, and append the problems of the rest."""
     usable: list[tuple[Any, ...]] = []
     seen: set[int] = set()
     for entry in entries:
         number = entry.get("id") if isinstance(entry, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63:  # crowds' are large
+        if (
+            not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63
+        ):  # ids of crowds are large
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
         image, category, box, area = (entry.get(name) for name in ("image_id", "category_id", "bbox", "area"))
-        what = f"{path}: annotation {number}"
+        subject = f"{path}: annotation {number}"
         if number in seen:
-            problems.append(f"{what} stands there twice")
+            problems.append(f"{subject} is listed twice")
         elif not isinstance(image, int) or image not in images:
-            problems.append(f"{what}: its image {_text(image)} is not among the usable images of the file")
+            problems.append(f"{subject}: its image {_text(image)} is not among the usable images of the file")
         elif not isinstance(category, int) or category not in numbers:
-            problems.append(f"{what} (image {image}): unknown category {_text(category)}")
+            problems.append(f"{subject} (image {image}): unknown category {_text(category)}")
         elif wrong := _wrong(box, area, *images[image][2:4]):
             if KNOWN_EMPTY.get(number) == image and _is_flat(box):
-                known.append(f"{what} (image {image}): {wrong}, as in the published file")
+                known.append(f"{subject} (image {image}): {wrong}, as in the published file")
             else:
-                problems.append(f"{what} (image {image}): {wrong}")
+                problems.append(f"{subject} (image {image}): {wrong}")
         elif (crowd := _as_flag(entry.get("iscrowd"))) is None:
-            problems.append(f"{what} (image {image}): iscrowd {_text(entry['iscrowd'])} is not a flag; allowed: 0, 1")
+            problems.append(f"{subject} (image {image}): iscrowd {_text(entry['iscrowd'])} is invalid (allowed: 0, 1)")
         else:
             area = box[2] * box[3] if area is None else float(area)
             mask = entry.get("segmentation")
@@ -303,11 +303,15 @@ def _without_bad_masks(
     masked = [row for row, each in enumerate(objects) if isinstance(each[-1], Mask)]
     size = np.array([images[objects[row][0]][2:4] for row in masked], np.int64).reshape(-1, 2)
     crowd = np.array([objects[row][-2] for row in masked], bool)
-    found = masks.problems([objects[row][-1] for row in masked], size[:, 0], size[:, 1], crowd)
-    for row, what in [*wrong.items(), *sorted((masked[number], what) for number, what in found.items())]:
-        wrong[row] = what
+    masks_to_check = [objects[row][-1] for row in masked]
+    problem_of_mask = masks.problems(masks_to_check, size[:, 0], size[:, 1], crowd)
+    for row, problem in [
+        *wrong.items(),
+        *sorted((masked[number], problem) for number, problem in problem_of_mask.items()),
+    ]:
+        wrong[row] = problem
         image, number, *_ = objects[row]
-        problems.append(f"{path}: annotation {number} (image {image}): {what}")
+        problems.append(f"{path}: annotation {number} (image {image}): {problem}")
     return [each for row, each in enumerate(objects) if row not in wrong]
 
 
@@ -317,7 +321,7 @@ def _wrong(box: Any, area: Any, width: int, height: int) -> str:
     `width` and `height` are the size of the image. `area` may be None.
     """
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
-        return f"box {_text(box)} is not four finite numbers"
+        return f"box {_text(box)} is not a list of four finite numbers"
     left, top, across, down = box
     if across <= 0 or down <= 0:
         return f"box {_text(box)} has no area"
@@ -325,7 +329,7 @@ def _wrong(box: Any, area: Any, width: int, height: int) -> str:
     if beyond > TOLERANCE_PIXELS:
         return f"box {_text(box)} reaches {beyond:g} pixels beyond its image of {width} x {height}"
     if area is not None and not (_is_number(area) and area >= 0):
-        return f"area {_text(area)} is no finite number from 0 on"
+        return f"area {_text(area)} is not a finite number of at least 0"
     return ""
 
 
@@ -335,7 +339,7 @@ def _is_flat(box: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if type(value) is float:  # nearly all: asked first, since this is asked millions of times
+    if type(value) is float:  # the most frequent case first, because this function is called millions of times
         return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False

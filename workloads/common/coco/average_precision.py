@@ -30,7 +30,7 @@ def read_ground_truth(path: Path) -> dict[str, Any]:
         content = read_json(path, GROUND_TRUTH_BYTES)
         return {name: list(content[name]) for name in ("images", "annotations", "categories")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); prepare the data again") from None
+        raise ValueError(f"{path}: cannot be read ({error}). Prepare the data again") from None
 
 
 def rows(image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike) -> Float64s:
@@ -130,6 +130,6 @@ def _tools(evaluator: str) -> tuple[Any, Any]:
         return COCO, COCOeval
     except ImportError as error:
         raise ValueError(
-            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error}); install it, or type "
+            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error}). Install it, or set "
             f"workload.evaluator={EVALUATORS[evaluator == EVALUATORS[0]]}"
         ) from None

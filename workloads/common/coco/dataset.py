@@ -88,7 +88,9 @@ class CocoFolders(ImageDataset[Content]):
         }
         train, val = annotations["train"], annotations["val"]
         if train.categories != val.categories:
-            raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
+            raise ValueError(
+                f"{val.path}: the categories differ from {train.path}. Both files must belong to the same data set"
+            )
         bad, known = train.problems + val.problems, train.known + val.known
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
         kept_by_split, usable_by_split = dict[str, Annotations](), dict[str, Annotations]()
@@ -103,7 +105,7 @@ class CocoFolders(ImageDataset[Content]):
             counts[f"{split}_empty"] = len(empty)
             counts[split], counts[f"{split}_objects"] = len(kept.images), len(kept.objects)
             if not len(kept.images):
-                first = f"; the first problem is {bad[0]}" if bad else ""
+                first = f". The first problem is {bad[0]}" if bad else ""
                 raise ValueError(f"{annotated.path}: no image with objects can be used{first}")
             _write_index(folder, split, usable, full, sizes)
             objects.write(folder, split, kept.counts(), kept.objects["box"], kept.objects["label"])
@@ -171,9 +173,9 @@ class CocoFolders(ImageDataset[Content]):
         return [
             f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,} objects and {counts['val']:,} "
             f"validation images with {counts['val_objects']:,} objects of {counts['classes']:,} classes, {looked}, "
-            f"indexed in {destination}; the images stay in {manifest.source['name']}",
-            f"images without objects: {counts['train_empty']:,} of train are not trained on, {counts['val_empty']:,} of val "
-            f"count in the metric alone",
+            f"indexed in {destination}. The images stay in {manifest.source['name']}",
+            f"images without objects: {counts['train_empty']:,} training images are not used, "
+            f"{counts['val_empty']:,} validation images affect only the metric",
             *([f"{without_mask}: Mask R-CNN cannot use this data set, SSD can"] if without_mask else []),
             *manifest.notices,
         ]
@@ -206,7 +208,7 @@ class Coco2017(CocoFolders):
     content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
+        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file} from {BACKBONE.url}"
         return [*super().lines(manifest, destination), needed]
 
 
@@ -266,11 +268,11 @@ def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Pat
     """Return the image folder, path and content of an annotation file."""
     path = source / "annotations" / f"instances_{name}.json"
     if not (source / folder).is_dir():
-        raise ValueError(f"{source}: no folder {folder}; expected are {expected}, as downloaded")
+        raise ValueError(f"{source}: no folder {folder}. Expected: {expected}, as downloaded")
     try:
         return folder, path, read_bytes(path, _ANNOTATION_BYTES)
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; expected are {expected} below {source}, as downloaded") from None
+        raise ValueError(f"{path}: {error.strerror}. Expected: {expected} in {source}, as downloaded") from None
 
 
 def _wrong_file(header: Header | str, width: int, height: int) -> str:

@@ -198,8 +198,7 @@ def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
-    """Return a scene's objects as COCO annotations. Each box tightly encloses the visible pixels.
-    """
+    """Return a scene's objects as COCO annotations. Each box tightly encloses the visible pixels."""
     entries: list[dict[str, Any]] = []
     for number, (one, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
         left, top, width, height = cv2.boundingRect(mask)

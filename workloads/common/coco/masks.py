@@ -69,7 +69,7 @@ class Polygons:
         return Polygons(self.points[points], polygon_ends, object_ends)
 
 
-# -- reading what files say ---------------------------------------------------------------------------------------
+# -- parsing annotation files -------------------------------------------------------------------------------------
 
 
 def compact(value: Any) -> Mask | str | None:
@@ -89,7 +89,7 @@ def compact(value: Any) -> Mask | str | None:
         for polygon in value:
             coordinates.fromlist(polygon)
     except (TypeError, OverflowError):
-        return "its mask is no list of polygons and no run lengths"
+        return "its mask is neither a list of polygons nor run lengths"
     return Mask(coordinates, tuple(filter(None, map(len, value)))) if coordinates else None
 
 
@@ -102,7 +102,7 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
     if isinstance(counts, str):
         counts = _decompressed(counts)
     if not isinstance(counts, list) or not all(type(count) is int and count >= 0 for count in counts):
-        return "the run lengths of its mask are no whole numbers"
+        return "the run lengths of its mask are not integers of at least 0"
     if sum(counts) != size[0] * size[1]:
         return f"the run lengths of its mask have {sum(counts)} pixels, not {size[0]} x {size[1]}"
     if not any(counts[1::2]):
@@ -159,7 +159,7 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools)
                 f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
             )
         elif mask.runs and not crowd[number]:
-            problem_of[number] = "its mask has run lengths though it is no crowd; polygons are needed"
+            problem_of[number] = "its mask has run lengths, which are allowed only for crowds"
     return problem_of
 
 
@@ -172,8 +172,8 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
             continue
         least, odd = min(lengths), next((length for length in lengths if length % 2), 0)
         if least < 2 * POINTS_LEAST or odd:
-            what = f"{odd} coordinates" if odd else f"{least // 2} points"
-            problem_of[number] = f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more"
+            count = f"{odd} coordinates" if odd else f"{least // 2} points"
+            problem_of[number] = f"a polygon of its mask has {count}, not {POINTS_LEAST} points or more"
         else:
             full.append(number)
     if not full:
@@ -187,8 +187,8 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
     beyond = np.maximum(-low, high - sizes).max(axis=1)
     for row in np.flatnonzero(~(beyond <= sizes.max(axis=1))).tolist():
         across, down = sizes[row].tolist()
-        what = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
-        problem_of[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+        excess = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
+        problem_of[full[row]] = excess if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
     return problem_of
 
 
@@ -210,7 +210,7 @@ def describe_missing(counts: Mapping[str, int]) -> str:
     return f"{' and '.join(missing)} have no mask"
 
 
-# -- the prepared form --------------------------------------------------------------------------------------------
+# -- files of the prepared data -----------------------------------------------------------------------------------
 
 
 def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:

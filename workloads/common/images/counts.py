@@ -46,7 +46,9 @@ class ImageFacts:
         try:
             counts = {name: int(manifest.counts[name]) for name in ("train", "val", "classes", *self.other_counts)}
         except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{folder / manifests.NAME} is not of {self.kind} data set ({manifest.dataset})") from None
+            raise ValueError(
+                f"{folder / manifests.NAME}: expected {self.kind} data set, got {manifest.dataset}"
+            ) from None
         return DatasetInfo(
             train_samples=counts["train"],
             evaluation_samples=counts["val"],
@@ -77,13 +79,13 @@ def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
     batch, count = settings.global_batch_size, settings.devices
     if batch % count:
         raise ValueError(
-            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
-            f"type batch=global:{max(1, round(batch / count)) * count}"
+            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding). "
+            f"Set batch=global:{max(1, round(batch / count)) * count}"
         )
     if batch > dataset_info.train_samples:
         raise ValueError(
-            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images); "
-            f"type batch=global:{dataset_info.train_samples // count * count} or less"
+            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images). "
+            f"Set batch=global:{dataset_info.train_samples // count * count} or less"
         )
 
 

@@ -22,7 +22,6 @@ SPLITS = ("train", "val")
 Content = TypeVar("Content")
 """Content of a source folder, before any image is opened."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-"""What a look at a source finds, before any image is opened."""
 
 
 class ImageDataset(manifests.Prepared, Generic[Content]):
@@ -54,8 +53,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     @abstractmethod
     def manifest(self, images: str, content: Content) -> Manifest:
-        """Return the manifest before the images are checked. File names are relative to `images`.
-        """
+        """Return the manifest before the images are checked. File names are relative to `images`."""
 
     @abstractmethod
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
@@ -70,9 +68,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         """Return the lines to print after a preparation."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Index and check the folder `source`; see `workloads.api.Dataset`."""
+        """Index and check the folder `source`. See `workloads.api.Dataset`."""
         if self.subset is not None and self.subset < 1:
-            raise ValueError(f"--subset {self.subset}: at least one image is needed")
+            raise ValueError(f"--subset {self.subset}: expected at least 1")
         source = source.resolve()
         content = self.look(source)
         manifest = self.manifest(str(source), content)
@@ -127,22 +125,20 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         `workloads.api.Dataset`."""
         manifest = manifests.read(destination)
         if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+            raise ValueError(f"no prepared data in {destination}. Run: {self.how()}")
         root = index.root(destination, manifest)
-        if not root.resolve().is_relative_to(destination.resolve()):  # those of generated data lie inside
+        if not root.resolve().is_relative_to(destination.resolve()):  # generated images are inside
             for split in self._indexed(manifest):
                 images = index.read(destination, split, root, manifest.counts[split])
                 yield from (images.path(number) for number in range(len(images)))
         yield from super().files(destination)
 
     def _indexed(self, manifest: Manifest) -> list[str]:
-        """Return the splits that have an index. Data prepared by an earlier version may lack some.
-        """
+        """Return the splits that have an index. Data prepared by an earlier version may lack some."""
         return [split for split in self.splits if f"{split}_names.npy" in manifest.files]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """Check the files of a split other than its index. Raises ValueError if they are invalid.
-        """
+        """Check the files of a split other than its index. Raises ValueError if they are invalid."""
 
     def how(self) -> str:
         """Return the command that prepares this data set."""
@@ -154,7 +150,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
             super().with_name(name)
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"--name {name}: letters, digits, `-`, `_` and `.` make a name; type for example --name my-{self.kind}"
+                f"--name {name}: allowed are letters, digits, `-`, `_` and `.`. Set for example --name my-{self.kind}"
             )
         self.name = name  # type: ignore[misc]  # of this instance alone
         return self
@@ -166,9 +162,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     def refusal(self, bad: Sequence[str]) -> str:
         """Return an error message: one line for a single problem, otherwise a list."""
         if len(bad) == 1:
-            return f"{bad[0]}; repair it, or type --skip-bad to leave it out"
-        hint = "repair them, or type --skip-bad to leave them out"
-        return "\n".join([f"{len(bad):,} {self.things} cannot be used; {hint}", *self.named(bad)])
+            return f"{bad[0]}. Repair it, or set --skip-bad to leave it out"
+        hint = "Repair them, or set --skip-bad to leave them out"
+        return "\n".join([f"{len(bad):,} {self.things} cannot be used. {hint}", *self.named(bad)])
 
 
 def fill(archive_bytes: int, sizes: Iterable[int]) -> bool:
@@ -184,6 +180,6 @@ def _same_bytes(path: str, expected: int) -> None:
     try:
         size = os.stat(path).st_size
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
+        raise ValueError(f"{path}: {error.strerror}. Prepare the data again") from None
     if size != expected:
-        raise ValueError(f"{path}: {size:,} bytes instead of {expected:,}; prepare the data again")
+        raise ValueError(f"{path}: {size:,} bytes instead of {expected:,}. Prepare the data again")

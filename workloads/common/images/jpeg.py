@@ -66,14 +66,14 @@ def read_header(data: bytes | memoryview) -> Header:
         raise BadImage("empty (0 bytes)")
     if start.startswith(PNG):
         if len(start) < 26:
-            raise BadImage("not a whole PNG header")
+            raise BadImage("incomplete PNG header")
         width, height, _, colour = struct.unpack(">IIBB", start[16:26])
         return _checked(Header(width, height, "png", "grey" if colour in (0, 4) else "rgb"))
     if not start.startswith(JPEG):
         raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
-    except KeyError:  # what simplejpeg makes of a header that it cannot find the end of
+    except KeyError:  # raised by simplejpeg if the header has no end
         raise BadImage("damaged JPEG header (ends before it is complete)") from None
     except ValueError as error:
         raise BadImage(f"damaged JPEG header ({error})") from None
@@ -86,9 +86,9 @@ def _checked(header: Header) -> Header:
     if min(width, height) < 1:
         raise BadImage(f"{width} x {height} pixels")
     if width * height > MAX_PIXELS:
-        raise BadImage(f"{width:,} x {height:,} pixels; at most {MAX_PIXELS:,} in all are allowed")
+        raise BadImage(f"{width:,} x {height:,} pixels, more than the maximum of {MAX_PIXELS:,} in total")
     if max(width, height) > MAX_ASPECT * min(width, height):
-        raise BadImage(f"{width:,} x {height:,} pixels; at most {MAX_ASPECT} times as long as wide is allowed")
+        raise BadImage(f"{width:,} x {height:,} pixels, more than the maximum aspect ratio of {MAX_ASPECT}")
     return header
 
 

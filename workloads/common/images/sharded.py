@@ -177,7 +177,7 @@ class ImageData(ABC):
         for ahead in list(self._running):
             ahead.finish()
 
-    # -- what subclasses make batches with ------------------------------------------------------------------------
+    # -- helpers of subclasses ------------------------------------------------------------------------------------
 
     def take(self, count: int, shape: Shape) -> UInt8s:
         """Return memory for `count` images of one of the shapes."""
@@ -257,8 +257,7 @@ class ImageData(ABC):
                 yield batches, tasks
 
     def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
-        """Start an evaluation batch. If there are too few images, the rest of the batch is black.
-        """
+        """Start an evaluation batch. If there are too few images, the rest of the batch is black."""
         size, real = self.evaluation_batch_size, len(images)
         numbers, valid, pixels = np.zeros(size, np.int64), np.arange(size) < real, self.take(size, shape)
         numbers[:real] = images

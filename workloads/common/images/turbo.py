@@ -89,7 +89,7 @@ class RegionDecoder:
     def __init__(self) -> None:
         lib = library()
         if lib is None:
-            raise RuntimeError("no libturbojpeg that can decode a part of an image")
+            raise RuntimeError("libturbojpeg with support for partial decoding is not available")
         self._lib = lib
         self._handle = lib.tj3Init(_DECOMPRESS)
         self._data = np.empty(0, np.uint8)

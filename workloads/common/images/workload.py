@@ -1,5 +1,4 @@
-"""Common base of workloads on images: input options, full batches, dummy batches, activation size.
-"""
+"""Common base of workloads on images: input options, full batches, dummy batches, activation size."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
 """Maximum size of a file. ResNet-152's weights have 240 MB."""
 
-_Bytes = bytes  # a class below has a field of this name
+_Bytes = bytes  # a field of a class below is named `bytes`
 Shapes = Mapping[str, tuple[int, ...]]
 """Canonical name (torchvision's) to the shape of every array that a workload needs."""
 Decode = Callable[[bytes], Mapping[str, Array]]
@@ -131,17 +131,17 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
         ValueError: The file is missing, damaged or not the published file. The message has one
             line.
     """
-    given, allow_other = (settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other"))
+    weights, allow_other = (settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other"))
     if settings.profile != "reference":
-        if given or allow_other:
-            raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights; leave it out")
+        if weights or allow_other:
+            raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights. Leave it out")
         return settings
-    if not given:
+    if not weights:
         raise ValueError(
-            f"workload={settings.workload} profile=reference starts from {published.network} {published.file}: "
-            f"download {published.url} and type backbone.weights=PATH (profile=demo and profile=synthetic need none)"
+            f"workload={settings.workload} profile=reference starts from {published.network} {published.file}. "
+            f"Download {published.url} and set backbone.weights=PATH. profile=demo and profile=synthetic do not need it"
         )
-    path = Path(os.path.expanduser(str(given))).absolute()
+    path = Path(os.path.expanduser(str(weights))).absolute()
     try:
         data = _read(path, published)
         digest = hashlib.sha256(data).hexdigest()
@@ -149,8 +149,8 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
         is_published = published.is_content(data)
         if not is_published and not resaved and not allow_other:
             raise ValueError(
-                f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.described}; download "
-                f"{published.url}, or type backbone.allow_other=true (division open)"
+                f"expected the published {published.described}, got {len(data):,} bytes with SHA-256 {digest[:8]}…. "
+                f"Download {published.url}, or set backbone.allow_other=true (open division)"
             )
         arrays = _convert(data, digest, _folder(settings, digest), shapes, decode)
         backbone = {"file": path.name, "sha256": digest}
@@ -159,7 +159,7 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
         if resaved and arrays == _converted(_folder(settings, published.sha256), published.sha256):
             backbone["weights_of"] = published.sha256
     except ValueError as error:
-        raise ValueError(f"backbone.weights={given}: {error}") from None
+        raise ValueError(f"backbone.weights={weights}: {error}") from None
     return replace(settings, options={**settings.options, "backbone": backbone, "backbone_weights": str(path)})
 
 
@@ -168,7 +168,7 @@ def _read(path: Path, published: Published) -> bytes:
     try:
         return read_bytes(path, BYTES_MAXIMUM)
     except OSError as error:
-        raise ValueError(f"{error.strerror}; {published.file} comes from {published.url}") from None
+        raise ValueError(f"{error.strerror}. Download {published.file} from {published.url}") from None
 
 
 def folder(settings: Settings) -> Path:
@@ -198,7 +198,7 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
             published = manifests.publish(place, destination, manifest)
     except OSError as error:
         raise ValueError(
-            f"{destination} cannot be written ({error.strerror}); point SUITE_DATA_DIR elsewhere"
+            f"{destination} cannot be written ({error.strerror}). Set SUITE_DATA_DIR to a different folder"
         ) from None
     return str(published.files[WEIGHTS]["sha256"])
 
@@ -234,12 +234,14 @@ def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
     """
     for name, shape in shapes.items():
         if name not in arrays:
-            raise ValueError(f"{name} is missing: weights of another network")
+            raise ValueError(f"{name} is missing. The weights belong to a different network")
         value = arrays[name]
         if value.shape != shape or value.dtype != np.float32:
-            raise ValueError(f"{name} is {value.dtype} {value.shape}, not float32 {shape}: weights of another network")
+            raise ValueError(
+                f"{name} is {value.dtype} {value.shape}, not float32 {shape}. The weights belong to a different network"
+            )
         if not np.isfinite(value).all() or (name.endswith("running_var") and value.min() < 0):
-            raise ValueError(f"{name} holds a number that is not finite, or a negative variance: the file is damaged")
+            raise ValueError(f"{name} has a number that is not finite, or a negative variance. The file is damaged")
     return {name: arrays[name] for name in shapes}
 
 
@@ -250,7 +252,7 @@ def _check(place: Path, digest: str) -> manifests.Manifest:
     """
     manifest = manifests.read(place)
     if manifest is None or manifest.source.get("sha256") != digest or WEIGHTS not in manifest.files:
-        raise ValueError(f"{place} does not hold the converted weights; remove it and start again")
+        raise ValueError(f"{place} does not contain the converted weights. Remove this folder and start again")
     manifests.verify(place, manifest)
     return manifest
 

@@ -25,14 +25,14 @@ class _Type:
 
     def __init__(self, kind: object = None, *unused: object) -> None:
         if not isinstance(kind, bytes) or kind not in DTYPES:
-            raise ValueError(f"an array of type {str(kind)[:20]}")
+            raise ValueError(f"an array has the unsupported type {str(kind)[:20]}")
         self.dtype = DTYPES[kind]
 
     def __setstate__(self, state: object) -> None:
         """Check the state (version, byte order, …)."""
-        order = b"|" if self.dtype == "u1" else b"<"  # a byte has none
+        order = b"|" if self.dtype == "u1" else b"<"  # bytes have no order
         if not isinstance(state, tuple) or len(state) < 2 or state[1] != order:
-            raise ValueError("an array that is not little-endian")
+            raise ValueError("an array is not little-endian")
 
 
 class _Array:
@@ -43,13 +43,13 @@ class _Array:
     def __setstate__(self, state: object) -> None:
         """Copy the values to an array in C order. Raises ValueError if the sizes do not match."""
         if not isinstance(state, tuple) or len(state) != 5:
-            raise ValueError("an array without state")
+            raise ValueError("an array has no state")
         _, shape, kind, is_fortran, content = state
         is_shape = isinstance(shape, tuple) and all(isinstance(side, int) and side >= 0 for side in shape)
         if not is_shape or not isinstance(kind, _Type) or not isinstance(content, bytes):
-            raise ValueError("an array without shape, type or content")
+            raise ValueError("an array lacks a shape, type or content")
         if len(shape) > DIMENSIONS_MAXIMUM or math.prod(shape) * np.dtype(kind.dtype).itemsize != len(content):
-            raise ValueError("an array that does not fit its content")
+            raise ValueError("the size of an array does not match its content")
         flat = np.frombuffer(content, kind.dtype)
         self.value = np.array(flat.reshape(shape, order="F" if is_fortran else "C"), order="C")
 
@@ -83,7 +83,7 @@ def decode(data: bytes) -> dict[str, Array]:
     loaded = dictionary(data)
     blobs = loaded.get(b"blobs", loaded)
     if not isinstance(blobs, dict):
-        raise ValueError("holds no dictionary of weights")
+        raise ValueError("the file contains no dictionary of weights")
     arrays = {name: _plain(value) for name, value in blobs.items() if isinstance(name, bytes)}
     return {name.decode("ascii", "replace"): value for name, value in arrays.items() if isinstance(value, np.ndarray)}
 
@@ -97,7 +97,7 @@ def dictionary(data: bytes) -> dict[object, Any]:
     """
     loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
     if not isinstance(loaded, dict):
-        raise ValueError("holds no dictionary of weights")
+        raise ValueError("the file contains no dictionary of weights")
     return {name: _plain(value) for name, value in loaded.items()}
 
 

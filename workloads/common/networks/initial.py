@@ -48,4 +48,4 @@ def _values(random: np.ndarray, kind: str) -> np.ndarray:
         return uniform(random) * 2 - 1
     if kind == "truncated":
         return inverse_normal(_BELOW + uniform(random) * (1 - 2 * _BELOW)) / TRUNCATED_DEVIATION
-    raise ValueError(f"kind {kind}: one of normal, truncated, uniform")
+    raise ValueError(f"kind={kind}: allowed: normal, truncated, uniform")

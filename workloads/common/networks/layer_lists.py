@@ -314,8 +314,7 @@ def multiply_adds(network: Network) -> int:
 
 
 def activation_values(network: Network) -> int:
-    """Return the number of output values of convolutions and fully connected layers for one image.
-    """
+    """Return the number of output values of convolutions and fully connected layers for one image."""
     maps = sum(layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers))
     return maps + sum(layer.outputs for layer in linears(network))
 
@@ -331,5 +330,5 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
             yield name, np.full(shape, float(name in scales), np.float32)
         else:
             outputs, inputs, *kernel = shape
-            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(kernel)  # of `he` fan-in alone
+            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(kernel)  # `he` uses only fan-in
             yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / fans))

@@ -47,7 +47,7 @@ def decode(data: bytes) -> dict[str, Array]:
         else:
             tensors_by_name, storages = _read_pickles(data)
         if sum(_bytes(tensor) for tensor in tensors_by_name.values()) > len(data):
-            raise ValueError("its tensors are larger than the file")
+            raise ValueError("the tensors are larger than the file")
         return {name: _array(name, tensor, storages) for name, tensor in tensors_by_name.items()}
     except ValueError:
         raise
@@ -84,8 +84,7 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
 
 
 class _References:
-    """Resolves persistent ids of the two later formats to storages and keeps the storages by key.
-    """
+    """Resolves persistent ids of the two later formats to storages and keeps the storages by key."""
 
     def __init__(self) -> None:
         self.storages: dict[str | int, Storage] = {}
@@ -97,19 +96,19 @@ class _References:
         count).
         """
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
-            raise ValueError("a reference to something other than a storage")
+            raise ValueError("a reference does not point to a storage")
         kind, key, count = pid[1], pid[2], pid[4]
         if not isinstance(kind, StorageType) or not isinstance(key, (str, int)) or not isinstance(count, int):
-            raise ValueError("a storage without type, key or size")
+            raise ValueError("a storage lacks a type, key or size")
         whole = self.storages.setdefault(key, Storage(key, kind.dtype, count))
         if whole != Storage(key, kind.dtype, count):
-            raise ValueError("a storage of two types or sizes")
+            raise ValueError("a storage has two types or sizes")
         view = pid[5] if len(pid) == 6 else None
         if view is None:
             return whole
         _, first, view_count = view
         if not isinstance(first, int) or not isinstance(view_count, int):
-            raise ValueError("a view without place or size")
+            raise ValueError("a view lacks an offset or size")
         return Storage(key, kind.dtype, view_count, first)
 
 
@@ -118,7 +117,7 @@ def _values(stream: io.BytesIO, dtype: str) -> Array:
     (count,) = struct.unpack("<q", stream.read(8))
     content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
     if not content or len(content) != count * np.dtype(dtype).itemsize:
-        raise ValueError(f"truncated: a storage of {count:,} values in {len(content):,} bytes")
+        raise ValueError(f"truncated: a storage of {count:,} values has only {len(content):,} bytes")
     return np.frombuffer(content, dtype)
 
 
@@ -129,19 +128,19 @@ def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     except ValueError:
         magic = None
     if magic != MAGIC:
-        raise ValueError("no file of PyTorch weights")
+        raise ValueError("not a file of PyTorch weights")
     protocol, platform = load(stream), load(stream)
     if protocol != PROTOCOL or not isinstance(platform, dict) or platform.get("little_endian") is not True:
-        raise ValueError(f"PyTorch weights of another protocol than {PROTOCOL}, or not little-endian")
+        raise ValueError(f"expected little-endian PyTorch weights with protocol {PROTOCOL}")
     tensors_by_name = tensors(load(stream, references))
     keys = load(stream)
     if not isinstance(keys, list) or set(keys) != set(references.storages):
-        raise ValueError("damaged: other storages than the weights refer to")
+        raise ValueError("damaged: the storages do not match the weights")
     storages: dict[str | int, Array] = {}
     for key in keys:
         storages[key] = _values(stream, references.storages[key].dtype)
         if len(storages[key]) != references.storages[key].count:
-            raise ValueError("damaged: a storage of another size than the weights refer to")
+            raise ValueError("damaged: the size of a storage does not match the weights")
     return tensors_by_name, storages
 
 
@@ -154,14 +153,14 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
         storages[key] = _values(stream, kind.dtype)
     for key, root, first, count in load(stream):
         if not 0 <= first <= first + count <= len(storages[root]):
-            raise ValueError("damaged: a view beyond its storage")
+            raise ValueError("damaged: a view extends beyond its storage")
         storages[key] = storages[root][first : first + count]
     stream, by_key = io.BytesIO(members["tensors"]), {}
     for _ in range(load(stream)):
         key, storage_key, _ = load(stream)
         (dimensions,) = struct.unpack("<i4x", stream.read(8))
         if not 0 <= dimensions <= DIMENSIONS_MAXIMUM:
-            raise ValueError(f"damaged: a tensor of {dimensions} dimensions")
+            raise ValueError(f"damaged: a tensor has {dimensions} dimensions")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.read(8 * (2 * dimensions + 1)))
         values = storages[storage_key]
         storage = Storage(storage_key, values.dtype.str, len(values))
@@ -177,7 +176,7 @@ def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
     member = archive.getmember(name)
     file = archive.extractfile(member) if member.isreg() and not member.issparse() and member.size <= most else None
     if file is None:
-        raise ValueError(f"damaged: {name} is no plain file")
+        raise ValueError(f"damaged: {name} is not a regular file")
     content = file.read()
     if len(content) != member.size:
         raise ValueError(f"truncated: {name} has {len(content):,} of {member.size:,} bytes")
@@ -189,10 +188,10 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         pickle_names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         if len(pickle_names) != 1:
-            raise ValueError("a zip file without PyTorch weights")
+            raise ValueError("the zip file contains no PyTorch weights")
         folder = pickle_names[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist() and _entry(archive, f"{folder}byteorder", 16) != b"little":
-            raise ValueError("PyTorch weights that are not little-endian")
+            raise ValueError("the PyTorch weights are not little-endian")
         tensors_by_name = tensors(load(io.BytesIO(_entry(archive, pickle_names[0], len(data))), references))
         left, storages = len(data), {}
         for key, storage in references.storages.items():
@@ -200,7 +199,7 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
             left -= len(content)
             storages[key] = np.frombuffer(content, storage.dtype)
             if len(storages[key]) != storage.count:
-                raise ValueError("damaged: a storage of another size than the weights refer to")
+                raise ValueError("damaged: the size of a storage does not match the weights")
     return tensors_by_name, storages
 
 

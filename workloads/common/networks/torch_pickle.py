@@ -1,7 +1,7 @@
 """Unpickle PyTorch's weight files without PyTorch and without executing code.
 
 A pickle names the functions that rebuild its objects, so an unpickler that resolves arbitrary names
-can run any program. This unpickler replaces the names of an allow-list with inert stand-ins and
+can run any program. This unpickler replaces the names of an allow-list with inert objects and
 rejects all remaining names. Every opcode is checked in advance. CPython's unpickler allocates as
 much memory as a pickle requests (memo numbers, counted strings), so such requests are limited or
 rejected.
@@ -67,9 +67,9 @@ class Parameter:
 
     def __new__(cls, data: object = None, *unused: object) -> Parameter:
         """Create a parameter from a tensor, or without data if its state follows."""
-        made = super().__new__(cls)
-        made.data = data
-        return made
+        parameter = super().__new__(cls)
+        parameter.data = data
+        return parameter
 
     def __setstate__(self, state: object) -> None:
         """Set the tensor from the state of PyTorch 0.1, which has five entries, the tensor first.
@@ -93,19 +93,19 @@ def rebuild(storage: object, offset: object, shape: object, stride: object, *unu
     Raises ValueError if an argument has a wrong type.
     """
     if not isinstance(storage, Storage) or not isinstance(offset, int):
-        raise ValueError("a tensor without storage or offset")
+        raise ValueError("a tensor lacks a storage or offset")
     return Tensor(storage, offset, _integers(shape), _integers(stride))
 
 
 def _integers(value: object) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)) or not all(isinstance(item, int) for item in value):
-        raise ValueError("a shape or stride that is not of whole numbers")
+        raise ValueError("a shape or stride does not consist of integers")
     return tuple(value)
 
 
 def _allowed() -> dict[tuple[str, str], Any]:
-    """Return the stand-in of each allowed (module, name)."""
-    stand_ins: dict[tuple[str, str], Any] = {
+    """Return the replacement of each allowed (module, name)."""
+    replacements: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): _OrderedDict,
         ("torch._utils", "_rebuild_tensor"): rebuild,
         ("torch._utils", "_rebuild_tensor_v2"): rebuild,
@@ -114,12 +114,12 @@ def _allowed() -> dict[tuple[str, str], Any]:
     }
     for module in ("torch", "torch.cuda"):
         for name, dtype in DTYPES.items():
-            stand_ins[module, f"{name}Storage"] = stand_ins[module, f"{name}Tensor"] = StorageType(dtype)
-    return stand_ins
+            replacements[module, f"{name}Storage"] = stand_ins[module, f"{name}Tensor"] = StorageType(dtype)
+    return replacements
 
 
 Allowed = Mapping[tuple[str, str], Any]
-"""(module, name) to its stand-in."""
+"""(module, name) to its replacement."""
 ALLOWED: Allowed = _allowed()
 
 
@@ -129,12 +129,14 @@ class _Unpickler(pickle.Unpickler):
         self.persistent, self.allowed = persistent, allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the stand-in of a name without importing it. Raises ValueError if it is not
-        allowed."""
+        """Return the replacement of a name without importing it. Raises ValueError for forbidden
+        names."""
         try:
             return self.allowed[module, name]
         except KeyError:
-            raise ValueError(f"names {module[:40]!r} {name[:40]!r}, which weights have no use for") from None
+            raise ValueError(
+                f"the pickle names {module[:40]!r} {name[:40]!r}, which is not allowed in weights"
+            ) from None
 
     def persistent_load(self, pid: Any) -> object:
         """Return an object that the file stores outside the pickle."""
@@ -142,7 +144,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _no_reference(pid: object) -> object:
-    raise ValueError("a reference where there can be none")
+    raise ValueError("the pickle contains an unexpected reference")
 
 
 def load(
@@ -156,7 +158,7 @@ def load(
     Args:
         stream: Content of the file.
         persistent: Function that resolves a persistent id to its object.
-        allowed: Stand-ins by name. The default covers PyTorch's files.
+        allowed: Replacements by name. The default covers PyTorch's files.
         encoding: Encoding of Python 2's strings, or `bytes`.
 
     Raises:
@@ -168,7 +170,7 @@ def load(
         return _Unpickler(stream.getvalue()[start : stream.tell()], persistent, allowed, encoding).load()
     except ValueError as error:
         raise ValueError(str(error).splitlines()[0][:200]) from None
-    except Exception as error:  # a pickle that is damaged on purpose gets any type out of the unpickler
+    except Exception as error:  # a maliciously damaged pickle can raise any type
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
@@ -179,10 +181,10 @@ def _check_opcodes(stream: io.BytesIO) -> None:
     """
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if opcode.name not in OPCODES:
-            raise ValueError(f"pickle opcode {opcode.name}, which weights have no use for")
+            raise ValueError(f"the pickle contains the opcode {opcode.name}, which is not allowed in weights")
         is_memo = opcode.name in ("LONG_BINPUT", "LONG_BINGET")
         if count >= OPCODES_MAXIMUM or (is_memo and isinstance(argument, int) and argument >= OPCODES_MAXIMUM):
-            raise ValueError(f"a pickle of more than {OPCODES_MAXIMUM:,} parts")
+            raise ValueError(f"the pickle has more than {OPCODES_MAXIMUM:,} opcodes or memo entries")
 
 
 def tensors(loaded: object) -> dict[str, Tensor]:
@@ -191,11 +193,11 @@ def tensors(loaded: object) -> dict[str, Tensor]:
     Raises ValueError if `loaded` is not a plain state dict.
     """
     if not isinstance(loaded, dict):
-        raise ValueError("holds no dictionary of weights")
+        raise ValueError("the file contains no dictionary of weights")
     by_name: dict[str, Tensor] = {}
     for name, value in loaded.items():
         tensor = value.data if isinstance(value, Parameter) else value
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise ValueError(f"holds {str(name)[:60]!r}, which is no tensor: not a plain state dict")
+            raise ValueError(f"not a plain state dict: {str(name)[:60]!r} is not a tensor")
         by_name[name] = tensor
     return by_name

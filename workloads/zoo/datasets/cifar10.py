@@ -46,7 +46,7 @@ class Cifar10(arrays.ArrayDataset):
             splits = {split: split_of(split, ending, read) for split in FILES}
         notes = []
         if not source.is_dir() and (digest := manifests.sha256(source, "md5")) not in MD5:
-            notes = [f"{source.name} has the MD5 {digest}, which is none of the published archives'"]
+            notes = [f"{source.name} has the MD5 {digest}, which differs from the published archives"]
         return self.published(splits, "cifar-10", CLASSES, destination, notes)
 
     def how(self) -> str:
@@ -80,20 +80,21 @@ def _from_folder(folder: Path, name: str) -> bytes:
         with open_stream(folder / name) as file:
             return file.read(MEMBER_BYTES_MAXIMUM)
     except OSError as error:
-        raise ValueError(f"{folder / name}: {error.strerror}; CIFAR-10 has data_batch_1 … 5 and test_batch") from None
+        raise ValueError(
+            f"{folder / name}: {error.strerror}. CIFAR-10 consists of data_batch_1 … 5 and test_batch"
+        ) from None
 
 
 def _from_archive(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> bytes:
     if member is None or member.size > MEMBER_BYTES_MAXIMUM:
-        raise ValueError(f"{source}: holds no {name} of CIFAR-10")
+        raise ValueError(f"{source}: CIFAR-10's file {name} is missing or too large")
     content = archive.extractfile(member)
     assert content is not None, "a file, checked before"
     return content.read()
 
 
 def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
-    """Return images (N, 32, 32, 3) and labels of a split. Raises ValueError naming an invalid file.
-    """
+    """Return images (N, 32, 32, 3) and labels of a split. Raises ValueError naming an invalid file."""
     parts = []
     for stem in FILES[split]:
         name = f"{stem}{ending}"
@@ -103,7 +104,7 @@ def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         if labels.size and not 0 <= labels.min() <= labels.max() < CLASSES:
-            raise ValueError(f"{name}: labels that are no class")
+            raise ValueError(f"{name}: expected labels from 0 to {CLASSES - 1}, got {labels.min()} to {labels.max()}")
         parts.append((planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels.astype(np.int32)))
     images, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return np.ascontiguousarray(images), labels
@@ -111,7 +112,7 @@ def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
 
 def _binary(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if not content or len(content) % RECORD:
-        raise ValueError(f"{len(content):,} bytes, which are no records of {RECORD:,}")
+        raise ValueError(f"expected records of {RECORD:,} bytes, got {len(content):,} bytes in total")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     return records[:, 1:], records[:, 0]
 
@@ -121,7 +122,7 @@ def _pickled(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     data, labels = content_by_key.get(b"data"), content_by_key.get(b"labels")
     numbers = isinstance(labels, list) and all(isinstance(label, int) and 0 <= label < 256 for label in labels)
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != RECORD - 1:
-        raise ValueError("holds no images of 3,072 bytes under `data`")
+        raise ValueError("`data` does not contain images of 3,072 bytes")
     if not numbers or len(labels) != len(data):  # type: ignore[arg-type]
-        raise ValueError("holds no label for each image under `labels`")
+        raise ValueError("`labels` does not contain a label for each image")
     return data, np.array(labels, np.int64)

@@ -33,11 +33,11 @@ def read_idx(path: Path, magic: int) -> UInt8s:
         with open_stream(path) as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
     except (OSError, *DAMAGED) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
+        raise ValueError(f"{path}: cannot be read ({error}). Run: apt-get install dataset-fashion-mnist") from None
     dimensions = magic & 0xFF
     header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()
     if header[:1] != [magic] or len(content) != 4 * len(header) + int(np.prod(header[1:])):
-        raise ValueError(f"{path}: not an IDX file of {dimensions}-dimensional bytes, or cut short")
+        raise ValueError(f"{path}: not an IDX file of {dimensions}-dimensional bytes, or truncated")
     return np.frombuffer(content, np.uint8, offset=4 * len(header)).reshape(header[1:])
 
 
@@ -54,8 +54,7 @@ def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
 
 
 class FashionMNIST(arrays.ArrayDataset):
-    """Fashion-MNIST, prepared as arrays. Gray values are repeated in all three channels of a batch.
-    """
+    """Fashion-MNIST, prepared as arrays. Gray values are repeated in all three channels of a batch."""
 
     name = "fashion-mnist"
     image_size = SIDE
@@ -65,7 +64,7 @@ class FashionMNIST(arrays.ArrayDataset):
         for split in SPLITS:
             images, labels = read_split(source, split)
             if images.shape[1:] != (SIDE, SIDE) or labels.max(initial=0) >= len(CLASSES):
-                raise ValueError(f"{source}: images or labels of another data set in {SPLITS[split]}")
+                raise ValueError(f"{source}: the images or labels of {SPLITS[split]} belong to a different data set")
             splits[split] = images[..., None], labels
         return self.published(splits, str(source), len(CLASSES), destination)
 

@@ -1,5 +1,4 @@
-"""The zoo's networks by name, built for an image size from `workloads.common.networks.layer_lists`.
-"""
+"""The zoo's networks by name, built for an image size from `workloads.common.networks.layer_lists`."""
 
 from __future__ import annotations
 
@@ -66,13 +65,13 @@ def build(model: str, image_size: int, classes: int, padding: str = "same") -> N
     """
     kind = KINDS[model]
     if padding != "same" and model != "littlecnn":
-        raise ValueError(f"workload.padding={padding}: of littlecnn alone; type workload.padding=same")
+        raise ValueError(f"workload.padding={padding}: only littlecnn supports it. Set workload.padding=same")
     append = partial(plain.littlecnn, padding=0) if padding == "valid" else kind.append
     try:
         layers = _layers(append, image_size, classes)
     except Small:
         raise ValueError(
-            f"workload.image_size={image_size}: too small for {model}; type workload.image_size={smallest(append)} or more"
+            f"workload.image_size={image_size}: too small for {model}. Set workload.image_size={smallest(append)} or more"
         ) from None
     return Network(model, layers, kind.mean, kind.deviation, kind.epsilon, MOMENTUM, kind.gain)
 

@@ -57,7 +57,7 @@ def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
         for count, width in zip(convolutions, (64, 128, 256, 512, 512), strict=True):
             for _ in range(count):
                 net.conv(f"features.{number}", width, 3, padding=1)
-                number += 2  # torchvision counts the ReLU after each, and the pools
+                number += 2  # torchvision also counts the ReLU after each convolution, and the pools
             net.pool(MAX, 2, 2)
             number += 1
         net.linear("classifier.0", 4096, relu=True).dropout(0.5)

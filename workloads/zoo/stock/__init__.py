@@ -28,23 +28,23 @@ def check(framework: str, model: str, image_size: int, own_size: int, precision:
     """Raise ValueError unless the framework's library provides the network for these settings."""
     if framework not in STOCK:
         raise ValueError(
-            f"workload.implementation=stock: networks of its own are not known of {framework}; "
-            f"type workload.implementation=suite, or framework= {', '.join(STOCK)}"
+            f"workload.implementation=stock: not supported with framework={framework}. "
+            f"Set workload.implementation=suite, or framework to one of {', '.join(STOCK)}"
         )
     if model not in STOCK[framework]:
         allowed = ", ".join(STOCK[framework])
         raise ValueError(
-            f"workload.implementation=stock: {framework} has no such {model}; type workload.model= {allowed}"
+            f"workload.implementation=stock: {framework} has no {model}. Set workload.model to one of {allowed}"
         )
     if model.startswith(("alexnet", "vgg")) and image_size != own_size:
         raise ValueError(
-            f"workload.implementation=stock: {model} has the suite's parameters at {own_size} pixels alone; "
-            f"type workload.image_size={own_size}"
+            f"workload.implementation=stock: {model} has the suite's parameters only at {own_size} pixels. "
+            f"Set workload.image_size={own_size}"
         )
     if (framework, model) == ("mxnet", "inception_v3") and image_size != own_size:
         raise ValueError(
-            f"workload.implementation=stock: Gluon's {model} ends with a pool of the map that {own_size} pixels leave; "
-            f"type workload.image_size={own_size}"
+            f"workload.implementation=stock: the last pool of Gluon's {model} requires images of {own_size} pixels. "
+            f"Set workload.image_size={own_size}"
         )
     if framework != "pytorch" and precision not in ("fp32", "tf32"):
-        raise ValueError(f"workload.implementation=stock: in {framework} in fp32 alone; type precision=fp32")
+        raise ValueError(f"workload.implementation=stock: {framework} supports only fp32. Set precision=fp32")

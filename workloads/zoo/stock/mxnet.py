@@ -1,5 +1,4 @@
-"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's implementation.
-"""
+"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's implementation."""
 
 from __future__ import annotations
 
@@ -18,13 +17,12 @@ VERSIONS = {"resnet18": "resnet18_v1", "resnet34": "resnet34_v1"}
 
 
 class StockNetwork(LayerNetwork):
-    """Network of Gluon's model zoo. Raises ValueError if operators are to be called one at a time.
-    """
+    """Network of Gluon's model zoo. Raises ValueError if operators are to be called one at a time."""
 
     def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
         super().__init__(network, False, on_cpu)
         if not compiled:
-            raise ValueError("workload.implementation=stock: MXNet's networks are graphs; type workload.compile=auto")
+            raise ValueError("workload.implementation=stock: MXNet's networks need graphs. Set workload.compile=auto")
         self.targets = ("label",)
         self.net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
         parameters = list(self.net.collect_params().values())
@@ -33,8 +31,8 @@ class StockNetwork(LayerNetwork):
     def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:
         """Return the logits, fp32 (B, K)."""
         for name, parameter in self.own.items():
-            # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges weights of convolutions in
-            # place, and these are parts of a flat vector.
+            # Gluon uses `_var` when it is called with symbols. The cast copies the weights, because
+            # oneDNN reorders convolution weights in place and these are parts of a flat vector.
             parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
         return self.net(self.normalised(F, inputs))
 

@@ -47,7 +47,7 @@ def read(folder: Path, split: str, count: int) -> Split:
     images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
     if not square or len(images) != count:
-        raise ValueError(f"{folder / split}_image.npy: {images.dtype} {images.shape}; prepare the data again")
+        raise ValueError(f"{folder / split}_image.npy: {images.dtype} {images.shape}. Prepare the data again")
     labels = mapped(folder / f"{split}_label.npy", "int32", count)
     return images, labels
 
@@ -99,8 +99,12 @@ class ArrayDataset(manifests.Prepared):
         """Check the arrays against the manifest's counts."""
         for split in SPLITS:
             _, labels = read(destination, split, manifest.counts[split])
-            if labels.size and not 0 <= labels.min() <= labels.max() < manifest.counts["classes"]:
-                raise ValueError(f"{destination / split}_label.npy: labels that are no class; prepare the data again")
+            classes = manifest.counts["classes"]
+            if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+                raise ValueError(
+                    f"{destination / split}_label.npy: expected labels from 0 to {classes - 1}, got {labels.min()} "
+                    f"to {labels.max()}. Prepare the data again"
+                )
         return [f"{split}: {manifest.counts[split]:,} images" for split in SPLITS]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
@@ -110,8 +114,7 @@ class ArrayDataset(manifests.Prepared):
 
 
 class ArrayData(ImageData):
-    """`workloads.api.DataPipeline` over arrays, with the same batches as `labelled.ImageNetData`.
-    """
+    """`workloads.api.DataPipeline` over arrays, with the same batches as `labelled.ImageNetData`."""
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.pixels: dict[str, UInt8s] = {}

@@ -27,8 +27,7 @@ ATTEMPTS = 100
 def crop_boxes(
     seed: int, epoch: int, images: npt.ArrayLike, widths: npt.ArrayLike, heights: npt.ArrayLike, area_minimum: float
 ) -> Int64s:
-    """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of the given sizes.
-    """
+    """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of the given sizes."""
     image, width, height = (np.asarray(given, np.int64) for given in (images, widths, heights))
     boxes = np.stack([np.zeros_like(width), np.zeros_like(height), width, height], axis=1)
     key = stream(seed, "image crop", epoch)
@@ -60,7 +59,8 @@ def _attempt(key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_
     shortest = np.minimum(np.rint(np.sqrt(smallest / aspect)), tallest)
     box_height = shortest + np.floor(drawn[1] * (tallest - shortest + 1))
     box_width = np.rint(box_height * aspect)
-    # Rounding may leave the range of areas by a little: one pixel more or less, as the reference does.
+    # Rounding may lead to an area slightly outside the range. As in the reference, the height is
+    # then changed by one pixel.
     box_height += box_width * box_height < smallest
     box_width = np.rint(box_height * aspect)
     box_height -= box_width * box_height > largest

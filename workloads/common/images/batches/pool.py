@@ -52,7 +52,8 @@ class Buffers:
         except IndexError:
             memory = np.empty(self._bytes, np.uint8)
             self.allocated += 1
-        # Not a view of `memory`: NumPy would make its own views refer to `memory` directly, past this array.
+        # A view of `memory` would not work: NumPy would let views of the view refer directly to
+        # `memory` instead of this array.
         array = np.frombuffer(memory.data[:size], np.uint8)
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array.reshape(shape)
@@ -112,7 +113,7 @@ class BatchesAhead(Generic[T]):
             wait(tasks, return_when=FIRST_EXCEPTION)  # wakes this thread once, not for each task
             for task in tasks:
                 task.result()
-            # Only now: the item that is handed out is not counted as one of those ahead.
+            # Fill the queue after the item is removed, so that it does not count towards `depth`.
             self._fill()
         return item
 

@@ -38,8 +38,7 @@ def _star() -> list[tuple[float, float]]:
 
 
 def _heart() -> list[tuple[float, float]]:
-    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, with its point downwards.
-    """
+    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, with its point downwards."""
     points = []
     for i in range(POINTS):
         t = 2 * math.pi * i / POINTS
@@ -54,7 +53,7 @@ _UPPER = [(1.0, 0.0), (0.15, -0.75), (0.15, -0.28), (-0.95, -0.28)]
 
 OUTLINES: dict[str, Float64s] = {
     "disc": _polygon(_curve(lambda _: 0.9)),
-    "triangle": _polygon([(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]),  # a corner on top
+    "triangle": _polygon([(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]),  # with a corner at the top
     "square": _polygon([(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)]),
     "star": _polygon(_star()),
     "plus": _polygon(_CORNER + [(-x, -y) for x, y in _CORNER]),
@@ -62,8 +61,8 @@ OUTLINES: dict[str, Float64s] = {
     "ring": _polygon(  # with a gap of a quarter turn on the right
         _curve(lambda _: 0.95, _GAP, 2 * math.pi - _GAP) + _curve(lambda _: 0.5, 2 * math.pi - _GAP, _GAP)
     ),
-    "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),  # to the right
-    "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),  # of six petals
+    "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),  # points to the right
+    "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),  # with six petals
     "ell": _polygon([(-0.65, -0.85), (-0.08, -0.85), (-0.08, 0.28), (0.75, 0.28), (0.75, 0.85), (-0.65, 0.85)]),
 }
 """Outlines by name, in the order of the classes."""

@@ -106,8 +106,8 @@ def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: fl
 
 
 def any_look(draws: Draws) -> Look:
-    """Return a look that is independent of the class, with muted colors so that objects stand out
-    more."""
+    """Return a look that does not depend on the class. Muted colors keep it from outshining
+    objects."""
     texture = tuple(TEXTURES)[draws.integer(0, len(TEXTURES) - 1)]
     return _colours(draws, texture, draws.uniform(), saturation=0.1)
 
@@ -138,7 +138,7 @@ def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, sli
     mask = np.zeros((max(bottom - top, 0), max(right - left, 0)), np.uint8)
     if mask.size:
         fine = np.zeros((mask.shape[0] * FINER, mask.shape[1] * FINER), np.uint8)
-        # OpenCV's coordinates are those of pixel centres.
+        # OpenCV's integer coordinates refer to pixel centers.
         points = np.rint(((corners - low) * FINER - 0.5) * (1 << SUBPIXEL_BITS)).astype(np.int32)
         cv2.fillPoly(fine, [points], (1,), shift=SUBPIXEL_BITS)
         mask = _shares(fine)
@@ -182,8 +182,7 @@ def _object_coordinates(pose: Pose, rows: slice, columns: slice, unit: float) ->
 
 
 def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
-    """Blend the two colors, mixed by `share`, over `box` (3, h, w) in place, with opacity `alpha`.
-    """
+    """Blend the two colors, mixed by `share`, over `box` (3, h, w) in place, with opacity `alpha`."""
     for plane, first, second in zip(box, look.first, look.second, strict=True):
         paint = share * np.float32(second - first)
         paint += np.float32(first)
@@ -211,8 +210,7 @@ def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int,
 
 
 def background(draws: Draws, height: int, width: int) -> Canvas:
-    """Return a smooth random field of muted colors, interpolated from a grid of 3–8 cells per side.
-    """
+    """Return a smooth random field of muted colors, interpolated from a grid of 3–8 cells per side."""
     cells = draws.integer(3, 8)
     base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
     spread = draws.integer(20, 90)
@@ -276,7 +274,7 @@ def camera(canvas: Canvas, draws: Draws) -> UInt8s:
 def write_jpeg(path: Path, image: UInt8s) -> None:
     """Write an image (height, width, 3) with channels blue, green, red."""
     fine, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-    assert fine, "OpenCV could not write a JPEG"
+    assert fine, "OpenCV could not encode a JPEG"
     path.write_bytes(data.tobytes())
 
 
