@@ -1,4 +1,4 @@
-"""Batches of the zoo: batches of image classifiers with a key for the dropout mask of each image."""
+"""Batches of image classifiers with a key for the dropout mask of each image."""
 
 from __future__ import annotations
 

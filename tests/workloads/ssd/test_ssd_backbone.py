@@ -190,7 +190,7 @@ def hostile(path):
 
 
 BAD = {
-    "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing. The weights belong to a different"),
+    "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing. The weights belong"),
     "shape": (changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()), "not float32 (64, 3, 7, 7)"),
     "double": (changed("bn1.bias", FEW_ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
     "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias has a number that is not finite"),
@@ -256,7 +256,9 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(backbones, "_write", full)
-    with pytest.raises(ValueError, match=r"written \(No space left on device\)\. Set SUITE_DATA_DIR to a different folder"):
+    with pytest.raises(
+        ValueError, match=r"written \(No space left on device\)\. Set SUITE_DATA_DIR to a different folder"
+    ):
         resolved(tmp_path, few)
     assert not list((tmp_path / "backbones").iterdir())
 

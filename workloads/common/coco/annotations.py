@@ -26,7 +26,7 @@ TOLERANCE_PIXELS = 1.0
 """Pixels by which a box may extend beyond its image, because annotators round coordinates."""
 LARGEST_ID = 2**31 - 1
 KNOWN_EMPTY = {918: 200_365, 2_206_849: 550_395}
-"""Annotation id to image id of two boxes of height 0 in the published instances_train2017.json
+"""Two boxes of height 0 in the published instances_train2017.json, as image ids by annotation id
 (cocoapi issue 355). A model cannot learn them because their logarithm does not exist. They are left
 out and do not count as problems."""
 MAX_TEXT = 80
@@ -103,13 +103,13 @@ def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
         content = _load(path, data)
         categories = _categories(path, content["categories"])
         problems: list[str] = []
-        known: list[str] = []
+        known_mistakes: list[str] = []
         images = _images(path, content["images"], folder, problems)
         numbers = {category: number for number, (category, _) in enumerate(categories, 1)}
-        objects = _objects(path, content["annotations"], images, numbers, problems, known)
+        objects = _objects(path, content["annotations"], images, numbers, problems, known_mistakes)
         objects = _without_bad_masks(path, objects, images, problems)
         tables = np.array(list(images.values()), IMAGE), np.array(objects, OBJECT)
-        return _ordered(path, categories, *tables, problems, known)
+        return _ordered(path, categories, *tables, problems, known_mistakes)
 
 
 def merge(parts: Sequence[Annotations]) -> Annotations:
@@ -228,7 +228,7 @@ def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
 
 
 def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]) -> dict[int, tuple[Any, ...]]:
-    """Return the fields of `IMAGE` of each usable image by id, and append the problems of the rest."""
+    """Return the fields of `IMAGE` of each usable image by id. Appends the remaining problems."""
     images: dict[int, tuple[Any, ...]] = {}
     files: dict[str, int] = {}
     for entry in entries:
@@ -257,9 +257,9 @@ def _objects(
     images: Mapping[int, tuple[Any, ...]],
     numbers: Mapping[int, int],
     problems: list[str],
-    known: list[str],
+    known_mistakes: list[str],
 ) -> list[tuple[Any, ...]]:
-    """Return the fields of `OBJECT` of each usable annotation, and append the problems of the rest."""
+    """Return the fields of `OBJECT` of each usable annotation. Appends the remaining problems."""
     usable: list[tuple[Any, ...]] = []
     seen: set[int] = set()
     for entry in entries:
@@ -279,7 +279,7 @@ def _objects(
             problems.append(f"{subject} (image {image}): unknown category {_text(category)}")
         elif wrong := _wrong(box, area, *images[image][2:4]):
             if KNOWN_EMPTY.get(number) == image and _is_flat(box):
-                known.append(f"{subject} (image {image}): {wrong}, as in the published file")
+                known_mistakes.append(f"{subject} (image {image}): {wrong}, as in the published file")
             else:
                 problems.append(f"{subject} (image {image}): {wrong}")
         elif (crowd := _as_flag(entry.get("iscrowd"))) is None:

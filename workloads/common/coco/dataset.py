@@ -37,7 +37,8 @@ _ANNOTATION_BYTES = 2 << 30
 """Maximum size of an annotation file. The largest published file, instances_train2017.json, has 448
 MiB."""
 SPLITS = {"train": "train2017", "val": "val2017"}
-"""Split to image folder. The annotations of a folder are in annotations/instances_FOLDER.json."""
+"""Image folder of each split. The annotations of a folder are in annotations/instances_FOLDER.json.
+"""
 
 Content = dict[str, list[tuple[str, Path, bytes]]]
 """For each split: image folder, path and content of every annotation file."""
@@ -49,11 +50,11 @@ class CocoFolders(ImageDataset[Content]):
     things = "images or annotations"
     splits = ("train", "val", "val_empty")
     parts: ClassVar[Mapping[str, Mapping[str, str]]] = {split: {folder: folder} for split, folder in SPLITS.items()}
-    """For each split: NAME of annotations/instances_NAME.json to its image folder."""
+    """Parts of each split: image folder by NAME of the file annotations/instances_NAME.json."""
     annotations_sha256: ClassVar[tuple[str, ...]] = ()
     """SHA-256 of the published annotation files, in the order of `parts`."""
     archives: ClassVar[Mapping[str, int]] = {}
-    """Split to the size in bytes of its published image archive."""
+    """Size in bytes of the published image archive of each split."""
 
     def look(self, source: Path) -> Content:
         """Read the annotation files of the folder `source`. Raises ValueError if any part is
@@ -91,7 +92,7 @@ class CocoFolders(ImageDataset[Content]):
             raise ValueError(
                 f"{val.path}: the categories differ from {train.path}. Both files must belong to the same data set"
             )
-        bad, known = train.problems + val.problems, train.known + val.known
+        bad, known_mistakes = train.problems + val.problems, train.known + val.known
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
         kept_by_split, usable_by_split = dict[str, Annotations](), dict[str, Annotations]()
         for split, annotated in annotations.items():
@@ -126,7 +127,7 @@ class CocoFolders(ImageDataset[Content]):
         counts["left_out"] = len(bad)
         compared = self.content if self._is_published(content, image_bytes) else ""
         complete = self.complete(manifest, counts, compared)
-        return complete, [f"left out: {line}" for line in [*known, *self.named(bad)]]
+        return complete, [f"left out: {line}" for line in [*known_mistakes, *self.named(bad)]]
 
     def _is_published(self, content: Content, image_bytes: Mapping[str, int]) -> bool:
         """Return True if annotations and images match the published files.

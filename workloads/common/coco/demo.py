@@ -110,9 +110,11 @@ def draw(split: str, index: int) -> Scene:
     _clutter(canvas, draws.part(2), draws.integer(*CLUTTER))
     placed = place(draws.part(3), height, width, draws.integer(*OBJECTS))
     masks: list[Mask] = []
-    for one in placed:
-        look = scenes.choose_look(one.draws, one.kind, TEXTURE_LOYALTY, HUE_LOYALTY)
-        coverage = scenes.draw_object(canvas, CLASSES[one.kind], one.pose, look, one.draws.part(0).key)
+    for placed_object in placed:
+        look = scenes.choose_look(placed_object.draws, placed_object.kind, TEXTURE_LOYALTY, HUE_LOYALTY)
+        coverage = scenes.draw_object(
+            canvas, CLASSES[placed_object.kind], placed_object.pose, look, placed_object.draws.part(0).key
+        )
         mask: Mask = (coverage > 127).astype(np.uint8)
         masks = [earlier & ~mask for earlier in masks] + [mask]
     return Scene(scenes.camera(canvas, draws.part(4)), placed, masks)
@@ -123,15 +125,24 @@ def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
-        one = draws.part(number)
-        x, y = one.uniform(0, width), one.uniform(0, height)
-        if one.chance(0.4):
-            colour = scenes.hsv(one.uniform(), one.uniform(), one.uniform(0.2, 0.9))
-            scenes.stroke(canvas, one, (x, y), one.uniform(0.2, 0.7) * side, one.uniform(0.02, 0.05) * side, colour)
+        item_draws = draws.part(number)
+        x, y = item_draws.uniform(0, width), item_draws.uniform(0, height)
+        if item_draws.chance(0.4):
+            colour = scenes.hsv(item_draws.uniform(), item_draws.uniform(), item_draws.uniform(0.2, 0.9))
+            scenes.stroke(
+                canvas,
+                item_draws,
+                (x, y),
+                item_draws.uniform(0.2, 0.7) * side,
+                item_draws.uniform(0.02, 0.05) * side,
+                colour,
+            )
         else:
-            pose = Pose(x, y, one.uniform(0.1, 0.25) * side, one.uniform(0, math.pi), one.uniform(*FLAT))
-            outline = "disc" if one.chance(0.5) else "square"
-            scenes.draw_object(canvas, outline, pose, scenes.any_look(one), one.part(0).key)
+            pose = Pose(
+                x, y, item_draws.uniform(0.1, 0.25) * side, item_draws.uniform(0, math.pi), item_draws.uniform(*FLAT)
+            )
+            outline = "disc" if item_draws.chance(0.5) else "square"
+            scenes.draw_object(canvas, outline, pose, scenes.any_look(item_draws), item_draws.part(0).key)
 
 
 def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
@@ -139,10 +150,10 @@ def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
     placed: list[Placed] = []
     hidden: list[float] = []
     for number in range(count):
-        one = draws.part(number)
+        object_draws = draws.part(number)
         for _ in range(ATTEMPTS):
-            new = _anywhere(one, height, width)
-            shared = [intersection(new.box, other.box) for other in placed]
+            new = _anywhere(object_draws, height, width)
+            shared = [intersection(new.box, neighbor.box) for neighbor in placed]
             totals = [*map(sum, zip(hidden, shared, strict=True)), sum(shared)]
             if all(total < OVERLAP * area(each.box) for total, each in zip(totals, [*placed, new], strict=True)):
                 placed.append(new)
@@ -167,10 +178,10 @@ def area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def intersection(one: Box, other: Box) -> float:
+def intersection(first: Box, second: Box) -> float:
     """Return the area that two boxes have in common, in square pixels."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    down = min(first[3], second[3]) - max(first[1], second[1])
     return max(across, 0.0) * max(down, 0.0)
 
 
@@ -198,15 +209,15 @@ def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
-    """Return a scene's objects as COCO annotations. Each box tightly encloses the visible pixels."""
+    """Return a scene's objects as COCO annotations. Boxes tightly enclose the visible pixels."""
     entries: list[dict[str, Any]] = []
-    for number, (one, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
+    for number, (placed_object, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
         left, top, width, height = cv2.boundingRect(mask)
         entries.append(
             {
                 "id": 10 * image + number,
                 "image_id": image,
-                "category_id": category(one.kind),
+                "category_id": category(placed_object.kind),
                 "bbox": [left, top, width, height],
                 "area": cv2.countNonZero(mask),
                 "iscrowd": 0,

@@ -147,7 +147,7 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools)
         crowd: True for crowds, which are allowed to have run lengths.
 
     Returns:
-        Index in `masks` to a description of the problem.
+        Description of each problem, by index in `masks`.
     """
     problem_of: dict[int, str] = {}
     for first in range(0, len(masks), MASKS_AT_ONCE):

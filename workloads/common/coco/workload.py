@@ -27,20 +27,24 @@ class DetectionOptions:
     """
 
     optimizer: str = hyperparameter("update rule", choices=("sgd",), overridable=False)
-    learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
+    learning_rate: float = hyperparameter("learning rate after the warm-up", minimum=0.0)
     momentum: float = hyperparameter("momentum", minimum=0.0, overridable=False)
     weight_decay: float = hyperparameter("L2 decay", minimum=0.0)
-    warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
+    warmup_steps: int = hyperparameter("number of warm-up steps", minimum=0)
     decay: str = hyperparameter(
-        "steps: times decay_factor at each of decay_boundaries; cosine: to 0 at horizon_epochs",
+        "steps: multiply by decay_factor at each of decay_boundaries. cosine: decay to 0 at horizon_epochs",
         choices=("steps", "cosine"),
         overridable=False,
     )
-    decay_boundaries: tuple[float, ...] = hyperparameter("of decay=steps", default=(), minimum=0.0, overridable=False)
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, overridable=False)
-    horizon_epochs: int = hyperparameter("of decay=cosine", default=0, minimum=0, overridable=False)
+    decay_boundaries: tuple[float, ...] = hyperparameter(
+        "boundaries of decay=steps", default=(), minimum=0.0, overridable=False
+    )
+    decay_factor: float = hyperparameter("factor of decay=steps", default=1.0, minimum=0.0, overridable=False)
+    horizon_epochs: int = hyperparameter("end of decay=cosine in epochs", default=0, minimum=0, overridable=False)
     evaluator: str = option(
-        "pycocotools", "what computes COCO's AP; both give the same number", choices=average_precision.EVALUATORS
+        "pycocotools",
+        "package that computes COCO's AP. Both compute the same value",
+        choices=average_precision.EVALUATORS,
     )
 
 

@@ -30,12 +30,12 @@ def check_files(paths: Sequence[str | Path], full: bool = False, threads: int = 
             headers mostly waits for the disk.
     """
     workers = threads or len(os.sched_getaffinity(0)) * (1 if full else 4)
-    mine = local()
+    per_thread = local()
 
     def some(first: int) -> list[Header | str]:
-        if not hasattr(mine, "reader"):
-            mine.reader = Reader()
-        return [_check(mine.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
+        if not hasattr(per_thread, "reader"):
+            per_thread.reader = Reader()
+        return [_check(per_thread.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
 
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
         results_by_task = pool.map(some, range(0, len(paths), FILES_PER_TASK))

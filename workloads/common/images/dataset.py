@@ -53,7 +53,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     @abstractmethod
     def manifest(self, images: str, content: Content) -> Manifest:
-        """Return the manifest before the images are checked. File names are relative to `images`."""
+        """Return the manifest before the images are checked. Names are relative to `images`."""
 
     @abstractmethod
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
@@ -76,8 +76,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         manifest = self.manifest(str(source), content)
         if self.kind:
             manifest = replace(manifest, options={**manifest.options, "kind": self.kind})
-        if there := self.already(destination, lambda: manifest):
-            return there
+        if present := self.already(destination, lambda: manifest):
+            return present
         with manifests.workspace(destination) as folder:
             manifest, lines = self.write(source, folder, manifest, content)
             manifest = manifests.publish(folder, destination, manifest)
@@ -134,11 +134,11 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         yield from super().files(destination)
 
     def _indexed(self, manifest: Manifest) -> list[str]:
-        """Return the splits that have an index. Data prepared by an earlier version may lack some."""
+        """Return the splits with an index. Data prepared by an earlier version may lack some."""
         return [split for split in self.splits if f"{split}_names.npy" in manifest.files]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """Check the files of a split other than its index. Raises ValueError if they are invalid."""
+        """Check the files of a split except its index. Raises ValueError if they are invalid."""
 
     def how(self) -> str:
         """Return the command that prepares this data set."""

@@ -47,7 +47,7 @@ def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int6
 
 
 def count_name(shape: Shape) -> str:
-    """Return the key in `DatasetInfo.sizes` of the number of training images in batches of a shape."""
+    """Return the key of the number of training images of a shape in `DatasetInfo.sizes`."""
     return f"train_{shape[0]}x{shape[1]}"
 
 

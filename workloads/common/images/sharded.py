@@ -180,7 +180,7 @@ class ImageData(ABC):
     # -- helpers of subclasses ------------------------------------------------------------------------------------
 
     def take(self, count: int, shape: Shape) -> UInt8s:
-        """Return memory for `count` images of one of the shapes."""
+        """Return memory for `count` images of the given shape."""
         if count not in self._buffers:
             self._buffers[count] = Buffers(count * 3 * max(height * width for height, width in self.shapes))
         return self._buffers[count].take((count, *shape, 3))
@@ -257,7 +257,7 @@ class ImageData(ABC):
                 yield batches, tasks
 
     def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
-        """Start an evaluation batch. If there are too few images, the rest of the batch is black."""
+        """Start an evaluation batch. If there are too few images, the rest is black."""
         size, real = self.evaluation_batch_size, len(images)
         numbers, valid, pixels = np.zeros(size, np.int64), np.arange(size) < real, self.take(size, shape)
         numbers[:real] = images

@@ -28,8 +28,8 @@ _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLOURS, _LOSSLESS = 4, 5, 6, 7, 8, 
 _COLOURS_CROPPED = frozenset({0, 1, 2})
 """RGB, YCbCr and gray. CMYK is converted from the whole image."""
 _BLOCK_WIDTHS = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8, 5: 32}
-"""Subsampling (4:4:4, 4:2:2, 4:2:0, gray, 4:4:0, 4:1:1) to the alignment of a region's left edge in
-pixels."""
+"""Alignment of a region's left edge in pixels, by subsampling (4:4:4, 4:2:2, 4:2:0, gray, 4:4:0,
+4:1:1)."""
 _MARGIN = 2
 """Additional pixels decoded on each side of a region. Smooth chroma upsampling reads a chroma
 sample on each side, which corresponds to two pixels."""

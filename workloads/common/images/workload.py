@@ -1,4 +1,4 @@
-"""Common base of workloads on images: input options, full batches, dummy batches, activation size."""
+"""Common base of workloads on images: options, full batches, dummy batches, activation size."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class ImageOptions:
 
     decode: str = option(
         "exact",
-        "JPEG decoding; scaled: at reduced size where a crop is larger than needed, which is faster and changes pixels",
+        "JPEG decoding. scaled: decode larger crops than needed at a reduced size, which is faster and changes pixels",
         choices=("exact", "scaled"),
         key="data.decode",
     )
     skip_bad: bool = option(
-        False, "leave out samples that cannot be read, and say so, instead of ending the run", key="data.skip_bad"
+        False, "leave out unreadable samples, with a line on stderr, instead of ending the run", key="data.skip_bad"
     )
     evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
-        "torch.compile, XLA, hybridize; auto: hybridize, XLA on GPUs, which no measurement on a GPU has chosen",
+        "torch.compile, XLA or hybridize. auto: hybridize, and XLA on GPUs, which was not measured on a GPU",
         choices=("auto", "on", "off"),
     )
     fused_norms: str = option(
         "auto",
-        "PyTorch on GPUs: batch norm, sum and ReLU in the same kernels (Triton); auto: off, until measured",
+        "PyTorch on GPUs: batch norm, sum and ReLU in the same Triton kernels. auto: off, because it was not measured",
         choices=("auto", "on", "off"),
     )
 

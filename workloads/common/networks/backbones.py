@@ -28,7 +28,7 @@ BYTES_MAXIMUM = 1 << 30
 
 _Bytes = bytes  # a field of a class below is named `bytes`
 Shapes = Mapping[str, tuple[int, ...]]
-"""Canonical name (torchvision's) to the shape of every array that a workload needs."""
+"""Shape of every array that a workload needs, by its canonical name (torchvision's name)."""
 Decode = Callable[[bytes], Mapping[str, Array]]
 """Function that converts a file's content to arrays by canonical name.
 
@@ -42,11 +42,11 @@ class BackboneOptions:
 
     backbone_weights: str | None = option(
         None,
-        "the published file of weights (docs of the workload); only under profile=reference",
+        "published file of weights (docs of the workload). Only for profile=reference",
         key="backbone.weights",
     )
     backbone_allow_other: bool = option(
-        False, "take other weights of the same network; makes the division open", key="backbone.allow_other"
+        False, "accept different weights of the same network, which makes the division open", key="backbone.allow_other"
     )
     backbone: Mapping[str, str] | None = field(default=None, metadata={"internal": True})
     """File name and digest of the weights, set by `resolve`."""
@@ -204,10 +204,10 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
 
 
 def _converted(place: Path, digest: str) -> str | None:
-    """Return the digest of the arrays converted from the file with `digest`, or None if there are
-    none.
+    """Return the digest of the arrays converted from the file with `digest`.
 
-    Raises ValueError if `place` contains something else or a damaged conversion.
+    Returns None if the file was not converted. Raises ValueError if `place` contains something else
+    or a damaged conversion.
     """
     if manifests.read(place) is None:
         return None

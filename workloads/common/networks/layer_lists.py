@@ -137,7 +137,7 @@ class Network:
     deviation."""
     epsilon: float
     momentum: float
-    """Share of the new statistic in the running statistic of batch norms."""
+    """Weight of the new batch statistic in the running statistic of batch norms."""
     gain: str
     """Variance of the uniform initial weights: 2 / fan-in (`he`) or 2 / (fan-in + fan-out)
     (`glorot`). Biases are 0."""
@@ -229,11 +229,13 @@ class Builder:
     def fork(self, *branches: Callable[[Builder], Builder]) -> Builder:
         """Add parallel branches. Each function appends its layers to a builder that starts at this
         point."""
-        grown = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
-        first = grown[0]
-        assert all((one.rows, one.columns) == (first.rows, first.columns) for one in grown)
-        channels = sum(one.channels for one in grown)
-        self._grow(Concatenation(tuple(tuple(one.layers) for one in grown)), (channels, first.rows, first.columns))
+        built = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
+        first = built[0]
+        assert all((builder.rows, builder.columns) == (first.rows, first.columns) for builder in built)
+        channels = sum(builder.channels for builder in built)
+        self._grow(
+            Concatenation(tuple(tuple(builder.layers) for builder in built)), (channels, first.rows, first.columns)
+        )
         return self
 
     def _grow(self, layer: Layer, shape: tuple[int, int, int]) -> None:
@@ -307,14 +309,16 @@ def parameter_count(network: Network) -> int:
 
 
 def multiply_adds(network: Network) -> int:
-    """Return the multiply-adds of convolutions and fully connected layers for one forward pass and
-    image."""
+    """Return the multiply-adds of a forward pass of one image.
+
+    Only convolutions and fully connected layers are included.
+    """
     maps = sum(math.prod(layer.shape) * rows * columns for layer, (rows, columns) in convolutions(network.layers))
     return maps + sum(layer.inputs * layer.outputs for layer in linears(network))
 
 
 def activation_values(network: Network) -> int:
-    """Return the number of output values of convolutions and fully connected layers for one image."""
+    """Return the number of outputs of convolutions and fully connected layers for one image."""
     maps = sum(layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers))
     return maps + sum(layer.outputs for layer in linears(network))
 

@@ -29,16 +29,16 @@ BLOCKS: Mapping[int, tuple[str, tuple[int, ...]]] = {
     101: ("bottleneck", (3, 4, 23, 3)),
     152: ("bottleneck", (3, 8, 36, 3)),
 }
-"""Number of layers to the kind of block and the number of blocks of each stage (He et al. 2015,
-table 1)."""
+"""Kind of block and number of blocks of each stage, by number of layers (He et al. 2015, table 1).
+"""
 WIDTHS = (64, 128, 256, 512)
 STRIDES = (1, 2, 2, 2)
-"""Stride of each stage, for all of these depths."""
+"""Stride of each stage, equal for all depths in `BLOCKS`."""
 EXPANSION: Mapping[str, int] = {"basic": 1, "bottleneck": 4}
-"""Kind of block to the ratio of its output channels to its width."""
+"""Ratio of the output channels of a block to its width, by kind of block."""
 
 Shapes = dict[str, tuple[int, ...]]
-"""Canonical name to shape, in the order of the parameters."""
+"""Shape by canonical name, in the order of the parameters."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,13 @@ def build_trunk(
     """
     channels = int(widths[0])
     stem = normed("conv1", "bn1", 3, channels, 7, 2)
-    made = []
+    built = []
     for stage, (count, width, stride) in enumerate(zip(blocks, widths, strides, strict=True), start=1):
         for number in range(int(count)):
             first_stride = 1 if number else int(stride)
-            made.append(_block(f"layer{stage}.{number}", kind, channels, int(width), first_stride, stride_on_1x1))
+            built.append(_block(f"layer{stage}.{number}", kind, channels, int(width), first_stride, stride_on_1x1))
             channels = int(width) * EXPANSION[kind]
-    return Trunk(stem, tuple(made))
+    return Trunk(stem, tuple(built))
 
 
 def normed(name: str, norm: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> Convolution:

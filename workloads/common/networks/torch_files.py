@@ -30,7 +30,7 @@ PROTOCOL = 1001
 DIMENSIONS_MAXIMUM = 8
 
 Storages = Mapping[Any, Array]
-"""Key to values (n,), which are read-only views of the file."""
+"""Values (n,) by storage key, as read-only views of the file."""
 
 
 def decode(data: bytes) -> dict[str, Array]:
@@ -84,7 +84,7 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
 
 
 class _References:
-    """Resolves persistent ids of the two later formats to storages and keeps the storages by key."""
+    """Resolves persistent ids of the two later formats and keeps the storages by key."""
 
     def __init__(self) -> None:
         self.storages: dict[str | int, Storage] = {}

@@ -30,7 +30,7 @@ DTYPES: Mapping[str, str] = {
     "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1", "Byte": "u1",
     "Bool": "?",
 }  # fmt: skip
-"""PyTorch's type names (FloatStorage, FloatTensor, …) to NumPy's. NumPy has no bfloat16."""
+"""NumPy's type by PyTorch's type name (FloatStorage, FloatTensor, …). NumPy has no bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ def _allowed() -> dict[tuple[str, str], Any]:
     }
     for module in ("torch", "torch.cuda"):
         for name, dtype in DTYPES.items():
-            replacements[module, f"{name}Storage"] = stand_ins[module, f"{name}Tensor"] = StorageType(dtype)
+            replacements[module, f"{name}Storage"] = replacements[module, f"{name}Tensor"] = StorageType(dtype)
     return replacements
 
 
 Allowed = Mapping[tuple[str, str], Any]
-"""(module, name) to its replacement."""
+"""Replacement of each allowed (module, name)."""
 ALLOWED: Allowed = _allowed()
 
 

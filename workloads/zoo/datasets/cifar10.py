@@ -26,7 +26,7 @@ FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "val"
 MD5 = {"c58f30108f718f92721af3b95e74349a": "python", "c32a1d4ab5d03f1284b67883e8d87530": "binary"}
 """MD5 of the archives, from the data set's page (cs.toronto.edu/~kriz/cifar.html)."""
 FORMS = {"cifar-10-batches-py": "", "cifar-10-batches-bin": ".bin"}
-"""Folder in the archive to the suffix of its file names."""
+"""Suffix of the file names, by folder in the archive."""
 MEMBER_BYTES_MAXIMUM = 64 << 20
 """Maximum size of a file. The largest file of the data set has 31 MB."""
 RECORD = 1 + 3 * SIDE * SIDE
@@ -94,7 +94,10 @@ def _from_archive(source: Path, archive: tarfile.TarFile, member: tarfile.TarInf
 
 
 def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
-    """Return images (N, 32, 32, 3) and labels of a split. Raises ValueError naming an invalid file."""
+    """Return images (N, 32, 32, 3) and labels of a split.
+
+    Raises ValueError with the name of an invalid file.
+    """
     parts = []
     for stem in FILES[split]:
         name = f"{stem}{ending}"

@@ -57,7 +57,7 @@ def images(split: str) -> arrays.Split:
 
 
 class CifarDemo(Generated, arrays.ArrayDataset):
-    """Generated data set in the form of CIFAR-10's arrays."""
+    """Generated data set with the same arrays as CIFAR-10."""
 
     name = "cifar-demo"
     image_size = SIDE

@@ -54,7 +54,7 @@ def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
 
 
 class FashionMNIST(arrays.ArrayDataset):
-    """Fashion-MNIST, prepared as arrays. Gray values are repeated in all three channels of a batch."""
+    """Fashion-MNIST, prepared as arrays. Gray values are repeated in all three channels."""
 
     name = "fashion-mnist"
     image_size = SIDE

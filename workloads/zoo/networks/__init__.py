@@ -1,4 +1,4 @@
-"""The zoo's networks by name, built for an image size from `workloads.common.networks.layer_lists`."""
+"""Networks of the zoo by name, built from layer lists for an image size."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ by 1e-10.
 """
 MODELS = tuple(KINDS)
 MOMENTUM = 0.1
-"""Share of the new statistic in the running statistic, as in torchvision and MXNet's examples."""
+"""Weight of the new batch statistic in the running statistic, as in torchvision and MXNet's
+examples."""
 
 
 def build(model: str, image_size: int, classes: int, padding: str = "same") -> Network:

@@ -12,12 +12,12 @@ EQUAL = {
 }  # fmt: skip
 _KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
 DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
-"""(framework, network) to how the library's network differs from the suite's layer list."""
+"""Difference between the library's network and the suite's layer list, by (framework, network)."""
 STOCK = {
-    framework: (*models, *(model for other, model in DIFFERENCES if other == framework))
+    framework: (*models, *(model for name, model in DIFFERENCES if name == framework))
     for framework, models in EQUAL.items()
 }
-"""Framework to the networks that its library provides.
+"""Networks of each framework's library.
 
 Deeper ResNets of Keras and Gluon are excluded because they differ in biases and in having the
 stride on the 1×1 convolution.

@@ -1,4 +1,4 @@
-"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's implementation."""
+"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = {"resnet18": "resnet18_v1", "resnet34": "resnet34_v1"}
 
 
 class StockNetwork(LayerNetwork):
-    """Network of Gluon's model zoo. Raises ValueError if operators are to be called one at a time."""
+    """Network of Gluon's model zoo. Raises ValueError if operators are called one at a time."""
 
     def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
         super().__init__(network, False, on_cpu)

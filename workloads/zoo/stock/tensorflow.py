@@ -44,16 +44,18 @@ class StockNetwork(Model):
         Keras numbers its layers in the same order as the suite's layer list.
         """
         kinds = (keras.layers.Conv2D, keras.layers.BatchNormalization, keras.layers.Dense)
-        convolutions, norms, denses = ([one for one in self.model.layers if isinstance(one, kind)] for kind in kinds)
+        convolutions, norms, denses = (
+            [candidate for candidate in self.model.layers if isinstance(candidate, kind)] for kind in kinds
+        )
         listed = [layer for layer, _ in layer_lists.convolutions(self.network.layers)]
-        for layer, own in zip(listed, sorted(convolutions, key=_number), strict=True):
-            yield from _of(layer.name, own, weight="kernel", bias="bias")
+        for layer, keras_layer in zip(listed, sorted(convolutions, key=_number), strict=True):
+            yield from _of(layer.name, keras_layer, weight="kernel", bias="bias")
         names = [layer.norm for layer in listed if layer.norm is not None]
-        for name, own in zip(names, sorted(norms, key=_number), strict=True):
-            yield from _of(name, own, weight="gamma", bias="beta")
-            yield from _of(name, own, running_mean="moving_mean", running_var="moving_variance")
-        for linear, own in zip(layer_lists.linears(self.network), denses, strict=True):
-            yield from _of(linear.name, own, weight="kernel", bias="bias")
+        for name, keras_layer in zip(names, sorted(norms, key=_number), strict=True):
+            yield from _of(name, keras_layer, weight="gamma", bias="beta")
+            yield from _of(name, keras_layer, running_mean="moving_mean", running_var="moving_variance")
+        for linear, keras_layer in zip(layer_lists.linears(self.network), denses, strict=True):
+            yield from _of(linear.name, keras_layer, weight="kernel", bias="bias")
 
     def inside(self, name: str, value: Array) -> Array:
         """Convert an array from the canonical layout to Keras' layout."""
@@ -78,8 +80,8 @@ class StockNetwork(Model):
 
 def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]]:
     """Yield the existing variables of a Keras layer by canonical name."""
-    for kind, own in kinds.items():
-        variable = getattr(layer, own, None)
+    for kind, attribute in kinds.items():
+        variable = getattr(layer, attribute, None)
         if variable is not None:
             yield f"{name}.{kind}", variable.value
 

@@ -49,7 +49,7 @@ def opened(destination, split="train"):
 def test_arrays_hold_what_the_files_say(source, tmp_path):
     lines = prepare(source, tmp_path / "p")
     assert "10 training images with 22 objects and 7 validation images with 13 objects of 3 classes" in lines[0]
-    assert lines[1].startswith("images without objects: 2 training images are not used, 2 validation images affect only the metric")
+    assert lines[1].startswith("images without objects: 2 training images are not used, 2 validation images affect")
     content = json.loads(synthetic.path(source).read_text())
     images, found = opened(tmp_path / "p")
     assert images.label.tolist() == [10, 20, 30, 50, 60, 70, 90, 100, 110, 120]  # ids; 40 and 80 have no objects
@@ -241,8 +241,14 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda file: file.unlink() or os.mkfifo(file), "instances_train2017.json: no regular file. Expected: train2017, "),
-        (lambda file: os.truncate(file, 1 << 40), "train2017.json: more than 2,147,483,648 bytes. Expected: train2017, "),
+        (
+            lambda file: file.unlink() or os.mkfifo(file),
+            "instances_train2017.json: no regular file. Expected: train2017, ",
+        ),
+        (
+            lambda file: os.truncate(file, 1 << 40),
+            "train2017.json: more than 2,147,483,648 bytes. Expected: train2017, ",
+        ),
         (Path.unlink, "instances_train2017.json: No such file or directory. Expected: "),
         (
             lambda file: shutil.rmtree(file.parents[1] / "train2017"),

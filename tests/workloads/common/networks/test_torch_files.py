@@ -167,7 +167,9 @@ def test_hostile_pickles_are_refused(tmp_path, name, place):
     mark = tmp_path / "mark"
     payload = hostile(mark)[name]
     in_tar = made.tarred(ARRAYS, edit=lambda members: {**members, place: payload})
-    assert "which is not allowed in weights" in reason(WRITE[place](None, [], payload=payload) if place in WRITE else in_tar)
+    assert "which is not allowed in weights" in reason(
+        WRITE[place](None, [], payload=payload) if place in WRITE else in_tar
+    )
     assert not mark.exists()
 
 

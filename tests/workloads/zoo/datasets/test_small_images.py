@@ -116,7 +116,11 @@ def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
         (PYTHON, b"\x80\x02cposix\nsystem\nU\x04true\x85R.", "names 'posix' 'system'"),
         (PYTHON, b"\x80\x02}.", "`data` does not contain images of 3,072 bytes"),
         (PYTHON, pickled(planes("test_batch")[0], np.arange(COUNT) + 5), "expected labels from 0 to 9"),
-        (PYTHON, pickled(planes("test_batch")[0], np.arange(COUNT - 1)), "`labels` does not contain a label for each image"),
+        (
+            PYTHON,
+            pickled(planes("test_batch")[0], np.arange(COUNT - 1)),
+            "`labels` does not contain a label for each image",
+        ),
         (BINARY, binary(*planes("test_batch"))[:-1], "expected records of 3,073 bytes, got 18,437 bytes"),
     ],
 )

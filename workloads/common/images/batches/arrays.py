@@ -47,7 +47,10 @@ def read(folder: Path, split: str, count: int) -> Split:
     images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
     if not square or len(images) != count:
-        raise ValueError(f"{folder / split}_image.npy: {images.dtype} {images.shape}. Prepare the data again")
+        raise ValueError(
+            f"{folder / split}_image.npy: expected {count} square images with 1 or 3 channels, got {images.dtype} "
+            f"{images.shape}. Prepare the data again"
+        )
     labels = mapped(folder / f"{split}_label.npy", "int32", count)
     return images, labels
 
@@ -88,8 +91,8 @@ class ArrayDataset(manifests.Prepared):
         unlike = manifests.unlike(self.name, counts, "counts", "")
         origin = {"name": source, "bytes": size, "sha256": digest.hexdigest()}
         manifest = Manifest(self.name, origin, self.options(), counts, [*notes, *unlike], not unlike)
-        if there := self.already(destination, lambda: manifest):
-            return there
+        if present := self.already(destination, lambda: manifest):
+            return present
         with manifests.workspace(destination) as folder:
             write(folder, splits)
             complete = manifests.publish(folder, destination, manifest)
@@ -114,7 +117,7 @@ class ArrayDataset(manifests.Prepared):
 
 
 class ArrayData(ImageData):
-    """`workloads.api.DataPipeline` over arrays, with the same batches as `labelled.ImageNetData`."""
+    """`workloads.api.DataPipeline` over arrays, with the batches of `labelled.ImageNetData`."""
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.pixels: dict[str, UInt8s] = {}

@@ -27,8 +27,8 @@ ATTEMPTS = 100
 def crop_boxes(
     seed: int, epoch: int, images: npt.ArrayLike, widths: npt.ArrayLike, heights: npt.ArrayLike, area_minimum: float
 ) -> Int64s:
-    """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of the given sizes."""
-    image, width, height = (np.asarray(given, np.int64) for given in (images, widths, heights))
+    """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of given sizes."""
+    image, width, height = (np.asarray(values, np.int64) for values in (images, widths, heights))
     boxes = np.stack([np.zeros_like(width), np.zeros_like(height), width, height], axis=1)
     key = stream(seed, "image crop", epoch)
     open_rows = np.arange(len(image))

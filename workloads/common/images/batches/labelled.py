@@ -42,9 +42,9 @@ class ImageNetData(ImageData):
                 left, top, width, height = box.tolist()
                 resize_into(self.part(reader, image, (left, top, width, height), job.shape), out[slot], mirrored[slot])
 
-            made = self.make_or_replace(images[slot], make)
-            if made != images[slot]:
-                arrays["label"][slot] = self.images.label[made]
+            used = self.make_or_replace(images[slot], make)
+            if used != images[slot]:
+                arrays["label"][slot] = self.images.label[used]
 
         return arrays, self.pool.start(work, len(images))
 

@@ -38,7 +38,7 @@ def _star() -> list[tuple[float, float]]:
 
 
 def _heart() -> list[tuple[float, float]]:
-    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, with its point downwards."""
+    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, pointing downwards."""
     points = []
     for i in range(POINTS):
         t = 2 * math.pi * i / POINTS

@@ -182,7 +182,7 @@ def _object_coordinates(pose: Pose, rows: slice, columns: slice, unit: float) ->
 
 
 def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
-    """Blend the two colors, mixed by `share`, over `box` (3, h, w) in place, with opacity `alpha`."""
+    """Blend two colors, mixed by `share`, over `box` (3, h, w) in place, with opacity `alpha`."""
     for plane, first, second in zip(box, look.first, look.second, strict=True):
         paint = share * np.float32(second - first)
         paint += np.float32(first)
@@ -210,7 +210,10 @@ def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int,
 
 
 def background(draws: Draws, height: int, width: int) -> Canvas:
-    """Return a smooth random field of muted colors, interpolated from a grid of 3–8 cells per side."""
+    """Return a smooth random field of muted colors.
+
+    It is interpolated from a grid of 3–8 cells per side.
+    """
     cells = draws.integer(3, 8)
     base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
     spread = draws.integer(20, 90)
@@ -225,15 +228,22 @@ def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
-        one = draws.part(number)
-        x, y = one.uniform(0, width), one.uniform(0, height)
-        kind, turn = one.integer(0, 2), one.uniform(0, math.pi)
+        item_draws = draws.part(number)
+        x, y = item_draws.uniform(0, width), item_draws.uniform(0, height)
+        kind, turn = item_draws.integer(0, 2), item_draws.uniform(0, math.pi)
         if kind == 0:
-            colour = hsv(one.uniform(), one.uniform(0.0, 1.0), one.uniform(0.2, 0.9))
-            stroke(canvas, one, (x, y), one.uniform(0.2, 0.7) * side, one.uniform(0.02, 0.05) * side, colour)
+            colour = hsv(item_draws.uniform(), item_draws.uniform(0.0, 1.0), item_draws.uniform(0.2, 0.9))
+            stroke(
+                canvas,
+                item_draws,
+                (x, y),
+                item_draws.uniform(0.2, 0.7) * side,
+                item_draws.uniform(0.02, 0.05) * side,
+                colour,
+            )
         else:
-            pose = Pose(x, y, one.uniform(0.08, 0.2) * side, turn, one.uniform(0.4, 1.0))
-            draw_object(canvas, "disc" if kind == 1 else "square", pose, any_look(one), one.part(0).key)
+            pose = Pose(x, y, item_draws.uniform(0.08, 0.2) * side, turn, item_draws.uniform(0.4, 1.0))
+            draw_object(canvas, "disc" if kind == 1 else "square", pose, any_look(item_draws), item_draws.part(0).key)
 
 
 def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
@@ -241,10 +251,17 @@ def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
-        one = draws.part(number)
-        colour = hsv(one.uniform(), one.uniform(0.0, 0.6), one.uniform(0.1, 0.95))
-        middle = (one.uniform(0.2, 0.8) * width, one.uniform(0.2, 0.8) * height)
-        stroke(canvas, one, middle, one.uniform(0.6, 1.4) * side, one.uniform(0.015, 0.04) * side, colour)
+        line_draws = draws.part(number)
+        colour = hsv(line_draws.uniform(), line_draws.uniform(0.0, 0.6), line_draws.uniform(0.1, 0.95))
+        middle = (line_draws.uniform(0.2, 0.8) * width, line_draws.uniform(0.2, 0.8) * height)
+        stroke(
+            canvas,
+            line_draws,
+            middle,
+            line_draws.uniform(0.6, 1.4) * side,
+            line_draws.uniform(0.015, 0.04) * side,
+            colour,
+        )
 
 
 def stroke(

@@ -14,7 +14,7 @@ from workloads.common.arrays import Float32s, Float64s, Int64s
 from workloads.common.randomness import bits, integers
 
 Texture = Callable[[Float32s, Float32s, float, int], Float32s]
-"""(u, v, sharpness, key) to the share of the second color.
+"""Function with the arguments (u, v, sharpness, key) that returns the share of the second color.
 
 - `u`, `v`: coordinates (h, w) in units of the object's radius
 - `sharpness`: pixels per unit of u and v, for soft edges that are one pixel wide
@@ -63,7 +63,7 @@ def _weights(length: int, cells: int) -> Float64s:
 
 
 def solid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Draw a single color."""
+    """Return zeros, so that the object has only its first color."""
     return np.zeros(np.broadcast_shapes(u.shape, v.shape), np.float32)
 
 
@@ -73,13 +73,13 @@ def stripes(period: float) -> Texture:
 
 
 def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Draw squares with half the coarse period as their side."""
+    """Return squares with half the coarse period as their side."""
     a, b = edge(wave(u, COARSE) - COARSE / 4, sharpness), edge(wave(v, COARSE) - COARSE / 4, sharpness)
     return np.asarray(a + b - 2 * a * b, np.float32)
 
 
 def grid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Draw thin lines in both directions."""
+    """Return thin lines in both directions."""
     distance: Float32s = np.minimum(wave(u, 0.4), wave(v, 0.4))
     return edge(np.asarray(0.06 - distance, np.float32), sharpness)
 
@@ -95,7 +95,7 @@ def dots(period: float) -> Texture:
 
 
 def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Draw rings around the object's center."""
+    """Return rings around the object's center."""
     return edge(wave(np.sqrt(u * u + v * v), 0.42) - 0.105, sharpness)
 
 
