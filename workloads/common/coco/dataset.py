@@ -209,7 +209,7 @@ class Coco2017(CocoFolders):
     content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file} from {BACKBONE.url}"
+        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
         return [*super().lines(manifest, destination), needed]
 
 

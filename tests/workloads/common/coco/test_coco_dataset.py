@@ -187,7 +187,7 @@ def test_verify_finds_what_has_changed(source, tmp_path):
     (tmp_path / "p" / "train_box.npy").write_bytes(b"")
     with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
         Folders().verify(tmp_path / "p")
-    with pytest.raises(ValueError, match=r"no prepared data in .*\. Run: suite data prepare dummy --from FOLDER"):
+    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare dummy --from FOLDER"):
         Folders().verify(tmp_path / "q")
 
 
