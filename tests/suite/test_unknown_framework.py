@@ -102,5 +102,5 @@ def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
 
 
 def test_a_framework_without_networks_of_its_own_is_told_so_in_one_line():
-    with pytest.raises(ValueError, match=r"stock: networks of its own are not known of quartz; type .*=suite"):
+    with pytest.raises(ValueError, match=r"stock: not supported with framework=quartz\. Set .*=suite"):
         stock.check("quartz", "vgg16", 224, 224, "fp32")

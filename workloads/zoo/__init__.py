@@ -1,1 +1,2 @@
-"""Image classifiers of 0.03 to 20 billion multiply-adds an image: what studies of throughput and batch size compare."""
+"""Image classifiers of 0.03 to 20 billion multiply-adds per image, for studies of throughput and
+batch size."""

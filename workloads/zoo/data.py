@@ -1,4 +1,4 @@
-"""Batches of the zoo: those of image classifiers, with a key of dropout masks for each image."""
+"""Batches of image classifiers with a key for the dropout mask of each image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ZooImages(ImageNetData):
 
 
 class ZooArrays(ArrayData):
-    """Small images as they are."""
+    """Small images without augmentation."""
 
     def begin(self, job: ImageJob) -> Begun:
         arrays, tasks = super().begin(job)
@@ -31,9 +31,9 @@ class ZooArrays(ArrayData):
 
 
 class SyntheticZooData(SyntheticImageData):
-    """Images that lie ready."""
+    """Synthetic images with labels and dropout keys."""
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """Labels and keys (count,)."""
+        """Return labels and dropout keys (count,)."""
         keys = (bits(key, 2, np.arange(count)) >> np.uint64(1)).view(np.int64)
         return {**super().targets(key, count), "dropout_key": keys}

@@ -50,7 +50,7 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
         ("run_suite.py: 4 problems prevent this command from running here:", ""),
         ("  1. profile=reference needs a GPU, but no GPU is visible", "set device=cpu"),
         ("  2. environment torch does not exist", "suite env create torch"),
-        ("  3. workload=", f"{file} and type backbone.weights=PATH"),
+        ("  3. workload=", f"{file} and set backbone.weights=PATH"),
         ("  4. no prepared data in ", "suite data prepare coco2017 --from FOLDER"),
         (TYPE, f"run_suite.py workload={workload} profile=demo gpus=2"),
     )

@@ -106,7 +106,7 @@ def test_the_published_file_is_known_by_its_md5(tmp_path, published):
 def test_another_file_is_refused_or_open(tmp_path):
     path = tmp_path / "R-50.pkl"
     path.write_bytes(FILE)
-    said = r"not the published R-50\.pkl \(MD5 b19105fd…\); download https://dl\.fb.*allow_other"
+    said = r"expected the published R-50\.pkl \(MD5 b19105fd…\), got .*\. Download https://dl\.fb.*allow_other"
     with pytest.raises(ValueError, match=said):
         resolved(tmp_path, path)
     settings = resolved(tmp_path, path, "backbone.allow_other=true")

@@ -97,9 +97,9 @@ def test_rules_of_the_optimizers():
 
 
 def test_batch_must_fit_devices_and_data():
-    with pytest.raises(ValueError, match=r"1664 .* 3 devices .*; type batch=global:1665"):
+    with pytest.raises(ValueError, match=r"1664 .* 3 devices .*\. Set batch=global:1665"):
         made("nvidia_v0.5_dgx1", devices=3)
-    with pytest.raises(ValueError, match=r"1664 .*\(1000 images\); type batch=global:1000"):
+    with pytest.raises(ValueError, match=r"1664 .*\(1000 images\)\. Set batch=global:1000"):
         made("nvidia_v0.5_dgx1", dataset_info=DatasetInfo(1000, 10, {"classes": 10}, "small"))
 
 

@@ -133,7 +133,7 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path
 # -- what is refused ----------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "no backbone": (("workload=ssd",), f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
+    "no backbone": (("workload=ssd",), f"Download {backbone.PUBLISHED.url} and set backbone.weights=PATH"),
     "a key": (("workload=ssd", "backbone.weight={file}"), " (did you mean backbone.weights="),
     "two files": (("workload=ssd", "-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
     "another workload": (("workload=ncf", "backbone.weights={file}"), "Run with workload=ncf --help"),
@@ -155,17 +155,17 @@ def test_refusals_on_the_command_line(tmp_path, few, name):
     assert not (tmp_path / "data").exists()
 
 
-RANDOM = "starts from random weights; leave it out"
+RANDOM = "starts from random weights. Leave it out"
 
 
 @pytest.mark.parametrize(
     ("overrides", "weights", "words"),
     [
-        (("backbone.allow_other=true",), None, f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
-        ((), "/nowhere/x.pth", "/nowhere/x.pth: No such file or directory; "),
+        (("backbone.allow_other=true",), None, f"Download {backbone.PUBLISHED.url} and set backbone.weights=PATH"),
+        ((), "/nowhere/x.pth", "/nowhere/x.pth: No such file or directory. Download "),
         ((), "/", "backbone.weights=/: not a regular file"),
         ((), "/dev/zero", "/dev/zero: not a regular file"),
-        ((), "{file}", "type backbone.allow_other=true (division open)"),
+        ((), "{file}", "set backbone.allow_other=true (open division)"),
         (("profile=demo",), "{file}", f"profile=demo {RANDOM}"),
         (("profile=synthetic",), "{file}", f"profile=synthetic {RANDOM}"),
     ],
@@ -190,13 +190,13 @@ def hostile(path):
 
 
 BAD = {
-    "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing: weights of another"),
+    "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing. The weights belong"),
     "shape": (changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()), "not float32 (64, 3, 7, 7)"),
     "double": (changed("bn1.bias", FEW_ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
-    "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias holds a number that is not finite"),
-    "variance": (changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]), "negative variance: the file is damaged"),
+    "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias has a number that is not finite"),
+    "variance": (changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]), "negative variance. The file is damaged"),
     "truncated": (lambda path: path.write_bytes(tar(FEW_ARRAYS)[:100_000]), ""),
-    "hostile": (hostile, "which weights have no use for"),
+    "hostile": (hostile, "which is not allowed in weights"),
     "large": (lambda path: path.touch() or os.truncate(path, 1 << 40), "more than 1,073,741,824 bytes"),
     "a pipe": (os.mkfifo, "not a regular file"),
 }
@@ -240,7 +240,7 @@ def test_converted_once_loaded_and_noted(tmp_path, few):
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "bytes instead of"),
         (lambda path: path.write_bytes(b"x" * path.stat().st_size), "content differs"),
         (lambda path: path.unlink(), "missing"),
-        (lambda path: (path.parent / "manifest.json").unlink(), "does not hold the converted weights"),
+        (lambda path: (path.parent / "manifest.json").unlink(), "does not contain the converted weights"),
         (lambda path: (path.parent / "manifest.json").write_text("{"), "cannot be read"),
     ],
 )
@@ -256,7 +256,9 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(backbones, "_write", full)
-    with pytest.raises(ValueError, match=r"written \(No space left on device\); point SUITE_DATA_DIR elsewhere"):
+    with pytest.raises(
+        ValueError, match=r"written \(No space left on device\)\. Set SUITE_DATA_DIR to a different folder"
+    ):
         resolved(tmp_path, few)
     assert not list((tmp_path / "backbones").iterdir())
 

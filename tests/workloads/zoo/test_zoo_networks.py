@@ -62,7 +62,7 @@ def test_the_smallest_image_is_named_and_works(model):
     append = networks.KINDS[model].append
     least = networks.smallest(append)
     networks.build(model, least, 10)
-    with pytest.raises(ValueError, match=rf"too small for {model}; type workload.image_size={least} or more"):
+    with pytest.raises(ValueError, match=rf"too small for {model}. Set workload.image_size={least} or more"):
         networks.build(model, least - 1, 10)
 
 

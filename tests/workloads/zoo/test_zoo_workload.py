@@ -92,10 +92,10 @@ def test_log_names_the_network():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("mxnet", "googlenet", 224, 224, "fp32"), "mxnet has no such googlenet"),
-        (("tensorflow", "vgg16", 64, 224, "fp32"), "type workload.image_size=224"),
-        (("mxnet", "inception_v3", 107, 299, "fp32"), "type workload.image_size=299"),
-        (("mxnet", "vgg16", 224, 224, "fp16"), "type precision=fp32"),
+        (("mxnet", "googlenet", 224, 224, "fp32"), "mxnet has no googlenet"),
+        (("tensorflow", "vgg16", 64, 224, "fp32"), "Set workload.image_size=224"),
+        (("mxnet", "inception_v3", 107, 299, "fp32"), "Set workload.image_size=299"),
+        (("mxnet", "vgg16", 224, 224, "fp16"), "Set precision=fp32"),
     ],
 )
 def test_stock_networks_that_there_are_not(given, words):

@@ -1,4 +1,5 @@
-"""COCO without a framework: annotations, objects, the prepared data set, average precision, the demo's images.
+"""Framework-independent COCO support for detection workloads.
 
-For detection workloads.
+The modules read annotations and objects, prepare the data set, compute average precision, and draw
+the images of the demo.
 """

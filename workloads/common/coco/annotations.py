@@ -1,7 +1,7 @@
-"""COCO's annotation files: JSON to arrays, with a line for everything in them that cannot be used.
+"""Parse COCO annotation files into arrays and report every entry that cannot be used.
 
-A file that is no COCO annotation file at all is refused (ValueError). A single image or annotation that cannot be used is
-left out and named in `problems`; the caller decides whether that is the end.
+A file that is not a COCO annotation file is rejected with ValueError. A single image or annotation
+that cannot be used is left out and described in `problems`. The caller decides whether to stop.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from workloads.common.coco import masks
 from workloads.common.coco.masks import Mask
 
 TOLERANCE_PIXELS = 1.0
-"""A box may reach so far beyond its image: annotators round."""
+"""Pixels by which a box may extend beyond its image, because annotators round coordinates."""
 LARGEST_ID = 2**31 - 1
 KNOWN_EMPTY = {918: 200_365, 2_206_849: 550_395}
-"""Annotation to image: the two boxes of height 0 in the published instances_train2017.json (cocoapi issue 355). They cannot be
-learned (their logarithm does not exist) and are left out without being held against the files."""
+"""Two boxes of height 0 in the published instances_train2017.json, as image ids by annotation id
+(cocoapi issue 355). A model cannot learn them because their logarithm does not exist. They are left
+out and do not count as problems."""
 MAX_TEXT = 80
-"""Characters of a foreign value that a message shows."""
+"""Maximum number of characters of a file's value that a message shows."""
 
 
 IMAGE = np.dtype([("id", "i8"), ("name", object), ("width", "i8"), ("height", "i8"), ("folder", object)])
-"""`name` is a file's, without folder; width and height in pixels."""
+"""`name` is the file name without its folder. `width` and `height` are in pixels."""
 OBJECT = np.dtype(
     [
         ("image", "i8"),
@@ -45,26 +46,35 @@ OBJECT = np.dtype(
         ("mask", object),
     ]
 )
-"""`image`: id, and in `Annotations` row, of the image; `box`: left, top, width, height in pixels; `label`: from 1; `mask`: a
-`Mask`, a text that says what is wrong with one, or None."""
+"""Fields of an annotation.
+
+- `image`: id of the image, and in `Annotations` its row in `images`
+- `box`: left, top, width, height in pixels
+- `label`: class number, from 1
+- `mask`: a `Mask`, a string that describes why the mask is invalid, or None
+"""
 Table = npt.NDArray[Any]
 
 
 @dataclass
 class Annotations:
-    """Content of a file; rows of images in order of their ids, rows of objects in order of images, then of annotation ids."""
+    """Content of an annotation file.
+
+    Images are ordered by id. Objects are ordered by image, then by annotation id.
+    """
 
     path: Path
     categories: list[tuple[int, str]]
-    """Ids and names in order of the ids; classes are numbered from 1 in this order."""
+    """Category ids and names, ordered by id. Classes are numbered from 1 in this order."""
     images: Table
     objects: Table
     problems: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
-    """What was left out because it is known of the published files."""
+    """Descriptions of the entries that were left out because of a known mistake in the published
+    files."""
 
     def counts(self) -> Int64s:
-        """Objects of each image."""
+        """Return the number of objects of each image."""
         return np.bincount(self.objects["image"], minlength=len(self.images)).astype(np.int64)
 
     def without_mask(self) -> int:
@@ -72,7 +82,7 @@ class Annotations:
         return sum(mask is None for mask in self.objects["mask"])
 
     def take(self, rows: Int64s) -> Annotations:
-        """Only some images, and their objects; `rows` rise."""
+        """Return the annotations of the images in `rows`, which must be ascending."""
         place = np.full(len(self.images), -1, np.int64)
         place[rows] = np.arange(len(rows))
         objects = self.objects[place[self.objects["image"]] >= 0]
@@ -80,35 +90,43 @@ class Annotations:
         return Annotations(self.path, self.categories, self.images[rows], objects)
 
     def sides(self) -> Table:
-        """Width and height of each object's image, under these names."""
+        """Return the width and height of each object's image as fields `width` and `height`."""
         return np.asarray(self.images[["width", "height"]][self.objects["image"]])
 
 
 def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
-    """The annotations in the content `data` of the file `path`, of images in `folder`. Raises ValueError naming the file."""
+    """Parse the content `data` of the annotation file `path`, whose images are in `folder`.
+
+    Raises ValueError with the file's name if it is not a COCO annotation file.
+    """
     with _uncollected():
         content = _load(path, data)
         categories = _categories(path, content["categories"])
         problems: list[str] = []
-        known: list[str] = []
+        known_mistakes: list[str] = []
         images = _images(path, content["images"], folder, problems)
         numbers = {category: number for number, (category, _) in enumerate(categories, 1)}
-        objects = _objects(path, content["annotations"], images, numbers, problems, known)
+        objects = _objects(path, content["annotations"], images, numbers, problems, known_mistakes)
         objects = _without_bad_masks(path, objects, images, problems)
         tables = np.array(list(images.values()), IMAGE), np.array(objects, OBJECT)
-        return _ordered(path, categories, *tables, problems, known)
+        return _ordered(path, categories, *tables, problems, known_mistakes)
 
 
 def merge(parts: Sequence[Annotations]) -> Annotations:
-    """Several files as one: COCO 2014's training images of round v0.5 lie in two. Raises ValueError where they do not belong
-    together."""
-    first, *others = parts
-    for other in others:
-        if other.categories != first.categories:
-            raise ValueError(f"{other.path}: other categories than {first.path}; both must be of one data set")
-        shared = np.intersect1d(first.images["id"], other.images["id"])
+    """Merge the annotations of several files into one data set.
+
+    COCO 2014's training images of round v0.5 are split across two files. Raises ValueError if the
+    categories differ or if two files contain the same image.
+    """
+    first, *rest = parts
+    for part in rest:
+        if part.categories != first.categories:
+            raise ValueError(
+                f"{part.path}: the categories differ from {first.path}. Both files must belong to the same data set"
+            )
+        shared = np.intersect1d(first.images["id"], part.images["id"])
         if len(shared):
-            raise ValueError(f"{other.path}: image {shared[0]} stands in {first.path} too")
+            raise ValueError(f"{part.path}: image {shared[0]} is also in {first.path}")
     for part in parts:
         part.objects["image"] = part.images["id"][part.objects["image"]]
     images, objects = (np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects"))
@@ -119,14 +137,15 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
 def _ordered(
     path: Path, categories: list[tuple[int, str]], images: Table, objects: Table, *lines: list[str]
 ) -> Annotations:
-    """Of rows in any order, those of objects with their image's id."""
+    """Build `Annotations` from rows in any order, in which objects refer to their image by id."""
     images = images[np.argsort(images["id"])]
     objects["image"] = np.searchsorted(images["id"], objects["image"])
     return Annotations(path, categories, images, objects[np.lexsort((objects["id"], objects["image"]))], *lines)
 
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
-    """What COCO's metric wants to know, as it stands in such a file, without masks."""
+    """Return the ground truth for COCO's box metric, in the form of an annotation file without
+    masks."""
     category_of_label = [category for category, _ in annotations.categories]
     ids = annotations.images["id"].tolist()
     return {
@@ -150,29 +169,33 @@ def ground_truth(annotations: Annotations) -> dict[str, Any]:
 
 
 def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
-    """The three lists of a file."""
+    """Return the content of an annotation file, with its three required lists checked."""
     if not data.strip():
-        raise ValueError(f"{path}: empty ({len(data)} bytes); download the annotations again")
+        raise ValueError(f"{path}: empty ({len(data)} bytes). Download the annotations again")
     try:
-        # Masks are most of the file; packed at once, they cost a quarter of the memory of Python's numbers.
+        # Most of the file are masks. Packed masks need a quarter of the memory of Python's numbers.
         content = json.loads(data, object_hook=_with_packed_mask)
     except RecursionError:
         raise ValueError(f"{path}: not COCO annotations (nested too deeply)") from None
     except ValueError as error:
-        raise ValueError(f"{path}: not JSON ({error}); download the annotations again") from None
+        raise ValueError(f"{path}: not JSON ({error}). Download the annotations again") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: not COCO annotations (a {type(content).__name__} instead of an object)")
     for name in ("images", "annotations", "categories"):
         if not isinstance(content.get(name), list):
             raise ValueError(f"{path}: not COCO annotations (no list {name!r})")
         if not content[name]:
-            raise ValueError(f"{path}: no {name}; download the annotations again")
+            raise ValueError(f"{path}: no {name}. Download the annotations again")
     return content
 
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without looking for garbage among millions of new objects: none is in a cycle, and looking takes a fifth of the time."""
+    """Disable garbage collection while millions of objects are created.
+
+    None of these objects is part of a reference cycle. Garbage collection would take a fifth of the
+    parsing time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -189,22 +212,23 @@ def _with_packed_mask(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
-    """In order of their ids. A mistake here is one of the whole file."""
+    """Return the ids and names of the categories, ordered by id.
+
+    An invalid category makes the whole file unusable and raises ValueError.
+    """
     names: dict[int, str] = {}
     for entry in entries:
         number = _id_of(entry)
         if number is None:
             raise ValueError(f"{path}: category without a usable id: {_text(entry)}")
         if number in names:
-            raise ValueError(
-                f"{path}: category {number} stands there twice ({names[number]}, {_text(entry.get('name'))})"
-            )
+            raise ValueError(f"{path}: category {number} is listed twice ({names[number]}, {_text(entry.get('name'))})")
         names[number] = _text(entry.get("name"))
     return sorted(names.items())
 
 
 def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]) -> dict[int, tuple[Any, ...]]:
-    """Id to what `IMAGE` has."""
+    """Return the fields of `IMAGE` of each usable image by id. Appends the remaining problems."""
     images: dict[int, tuple[Any, ...]] = {}
     files: dict[str, int] = {}
     for entry in entries:
@@ -214,13 +238,13 @@ def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]
             continue
         name, width, height = (entry.get(key) for key in ("file_name", "width", "height"))
         if number in images:
-            problems.append(f"{path}: image {number} stands there twice ({images[number][1]}, {_text(name)})")
+            problems.append(f"{path}: image {number} is listed twice ({images[number][1]}, {_text(name)})")
         elif not isinstance(name, str) or not _is_plain(name):
-            problems.append(f"{path}: image {number}: not the plain name of a file: {_text(name)}")
+            problems.append(f"{path}: image {number}: not a file name without folders: {_text(name)}")
         elif name in files:
-            problems.append(f"{path}: image {number}: its file {name} is that of image {files[name]} too")
+            problems.append(f"{path}: image {number}: its file {name} is also the file of image {files[name]}")
         elif not (_is_id(width) and _is_id(height) and width and height):
-            problems.append(f"{path}: image {number}: {_text(width)} x {_text(height)} pixels")
+            problems.append(f"{path}: image {number}: invalid size {_text(width)} x {_text(height)}")
         else:
             images[number] = (number, name, width, height, folder)
             files[name] = number
@@ -233,31 +257,33 @@ def _objects(
     images: Mapping[int, tuple[Any, ...]],
     numbers: Mapping[int, int],
     problems: list[str],
-    known: list[str],
+    known_mistakes: list[str],
 ) -> list[tuple[Any, ...]]:
-    """What `OBJECT` has of the annotations that can be used."""
+    """Return the fields of `OBJECT` of each usable annotation. Appends the remaining problems."""
     usable: list[tuple[Any, ...]] = []
     seen: set[int] = set()
     for entry in entries:
         number = entry.get("id") if isinstance(entry, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63:  # crowds' are large
+        if (
+            not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63
+        ):  # ids of crowds are large
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
         image, category, box, area = (entry.get(name) for name in ("image_id", "category_id", "bbox", "area"))
-        what = f"{path}: annotation {number}"
+        subject = f"{path}: annotation {number}"
         if number in seen:
-            problems.append(f"{what} stands there twice")
+            problems.append(f"{subject} is listed twice")
         elif not isinstance(image, int) or image not in images:
-            problems.append(f"{what}: its image {_text(image)} is not among the usable images of the file")
+            problems.append(f"{subject}: its image {_text(image)} is not among the usable images of the file")
         elif not isinstance(category, int) or category not in numbers:
-            problems.append(f"{what} (image {image}): unknown category {_text(category)}")
+            problems.append(f"{subject} (image {image}): unknown category {_text(category)}")
         elif wrong := _wrong(box, area, *images[image][2:4]):
             if KNOWN_EMPTY.get(number) == image and _is_flat(box):
-                known.append(f"{what} (image {image}): {wrong}, as in the published file")
+                known_mistakes.append(f"{subject} (image {image}): {wrong}, as in the published file")
             else:
-                problems.append(f"{what} (image {image}): {wrong}")
+                problems.append(f"{subject} (image {image}): {wrong}")
         elif (crowd := _as_flag(entry.get("iscrowd"))) is None:
-            problems.append(f"{what} (image {image}): iscrowd {_text(entry['iscrowd'])} is not a flag; allowed: 0, 1")
+            problems.append(f"{subject} (image {image}): iscrowd {_text(entry['iscrowd'])} is invalid (allowed: 0, 1)")
         else:
             area = box[2] * box[3] if area is None else float(area)
             mask = entry.get("segmentation")
@@ -269,23 +295,33 @@ def _objects(
 def _without_bad_masks(
     path: Path, objects: Sequence[tuple[Any, ...]], images: Mapping[int, tuple[Any, ...]], problems: list[str]
 ) -> list[tuple[Any, ...]]:
-    """Return the objects (rows of `OBJECT`) whose mask can be used or that have none; add a line for each of the others."""
+    """Return the objects (rows of `OBJECT`) whose mask is usable or missing.
+
+    Appends a line to `problems` for each object with an invalid mask.
+    """
     wrong = {row: each[-1] for row, each in enumerate(objects) if isinstance(each[-1], str)}
     masked = [row for row, each in enumerate(objects) if isinstance(each[-1], Mask)]
     size = np.array([images[objects[row][0]][2:4] for row in masked], np.int64).reshape(-1, 2)
     crowd = np.array([objects[row][-2] for row in masked], bool)
-    found = masks.problems([objects[row][-1] for row in masked], size[:, 0], size[:, 1], crowd)
-    for row, what in [*wrong.items(), *sorted((masked[number], what) for number, what in found.items())]:
-        wrong[row] = what
+    masks_to_check = [objects[row][-1] for row in masked]
+    problem_of_mask = masks.problems(masks_to_check, size[:, 0], size[:, 1], crowd)
+    for row, problem in [
+        *wrong.items(),
+        *sorted((masked[number], problem) for number, problem in problem_of_mask.items()),
+    ]:
+        wrong[row] = problem
         image, number, *_ = objects[row]
-        problems.append(f"{path}: annotation {number} (image {image}): {what}")
+        problems.append(f"{path}: annotation {number} (image {image}): {problem}")
     return [each for row, each in enumerate(objects) if row not in wrong]
 
 
 def _wrong(box: Any, area: Any, width: int, height: int) -> str:
-    """What is wrong with a box in an image of that size, or with its area, if it has one; empty: nothing."""
+    """Return a description of an invalid box or area, or an empty string if both are valid.
+
+    `width` and `height` are the size of the image. `area` may be None.
+    """
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
-        return f"box {_text(box)} is not four finite numbers"
+        return f"box {_text(box)} is not a list of four finite numbers"
     left, top, across, down = box
     if across <= 0 or down <= 0:
         return f"box {_text(box)} has no area"
@@ -293,17 +329,17 @@ def _wrong(box: Any, area: Any, width: int, height: int) -> str:
     if beyond > TOLERANCE_PIXELS:
         return f"box {_text(box)} reaches {beyond:g} pixels beyond its image of {width} x {height}"
     if area is not None and not (_is_number(area) and area >= 0):
-        return f"area {_text(area)} is no finite number from 0 on"
+        return f"area {_text(area)} is not a finite number of at least 0"
     return ""
 
 
 def _is_flat(box: Any) -> bool:
-    """A real box but for its width or height of 0."""
+    """Return True if the box is valid except that its width or height is 0."""
     return isinstance(box, list) and len(box) == 4 and all(map(_is_number, box)) and min(box[2:]) == 0
 
 
 def _is_number(value: Any) -> bool:
-    if type(value) is float:  # nearly all: asked first, since this is asked millions of times
+    if type(value) is float:  # the most frequent case first, because this function is called millions of times
         return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
@@ -311,7 +347,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_flag(value: Any) -> bool | None:
-    """Return the truth value of 0 or 1, as a number, boolean or string; null is 0. None: the value is no flag."""
+    """Return the boolean value of 0 or 1, given as a number, boolean or string.
+
+    Returns False for null and None for any invalid value.
+    """
     if value is None:
         return False
     if isinstance(value, str):
@@ -320,7 +359,7 @@ def _as_flag(value: Any) -> bool | None:
 
 
 def _id_of(entry: Any) -> int | None:
-    """The id of an image or a category, None without a usable one."""
+    """Return the id of an image or a category, or None if it is missing or invalid."""
     number = entry.get("id") if isinstance(entry, dict) else None
     return number if _is_id(number) else None
 
@@ -330,12 +369,12 @@ def _is_id(value: Any) -> bool:
 
 
 def _is_plain(name: str) -> bool:
-    """True for a name without folders and without anything that a terminal or a list of names would trip over."""
+    """Return True for a printable file name without folders."""
     return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
 def _text(value: Any) -> str:
-    """A foreign value, short and printable."""
+    """Return a short, printable form of a value from a file."""
     try:
         text = value if isinstance(value, str) and value.isprintable() else ascii(value)
     except (RecursionError, ValueError):

@@ -1,4 +1,7 @@
-"""COCO's AP of boxes and of masks over IoU 0.50 … 0.95, by pycocotools or by faster-coco-eval."""
+"""Average precision (AP) of boxes and masks over IoU 0.50 … 0.95, as defined by COCO.
+
+Computed by pycocotools or by faster-coco-eval.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +20,42 @@ from workloads.files import read_json
 EVALUATORS = ("pycocotools", "faster-coco-eval")
 DIGITS = 12
 GROUND_TRUTH = "val_ground_truth.json"
-"""What the metric compares with, in the prepared folder."""
+"""File in the prepared folder that holds the ground truth of the metric."""
 GROUND_TRUTH_BYTES = 1 << 30
 
 
 def read_ground_truth(path: Path) -> dict[str, Any]:
-    """A prepared `val_ground_truth.json`. Raises ValueError naming the file."""
+    """Read a prepared `val_ground_truth.json`. Raises ValueError with the file's name."""
     try:
         content = read_json(path, GROUND_TRUTH_BYTES)
         return {name: list(content[name]) for name in ("images", "annotations", "categories")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); prepare the data again") from None
+        raise ValueError(f"{path}: cannot be read ({error}). Prepare the data again") from None
 
 
 def rows(image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike) -> Float64s:
-    """Detections (n, 7) as COCO's tools take them: image id, left, top, width, height in pixels, score, category id."""
+    """Return detections (n, 7) in the format of COCO's tools.
+
+    Columns: image id, left, top, width, height in pixels, score, category id.
+    """
     boxes = np.asarray(box, np.float64).reshape(-1, 4)
     return np.column_stack([np.asarray(image_id), boxes, np.asarray(score), np.asarray(category_id)]).astype(np.float64)
 
 
 def average_precision(truth: Mapping[str, Any], detections: Float64s, evaluator: str = "pycocotools") -> float:
-    """AP as a fraction: all areas, the best 100 of an image, mean over classes and ten IoUs. 0 without detections.
+    """Return the AP of boxes as a fraction.
 
-    To twelve digits: the evaluators add up in different orders, and a log must not show which one it was.
+    AP is the mean over classes and ten IoU thresholds, for objects of all areas and the best 100
+    detections per image. Returns 0 if there are no detections. The result is rounded to twelve
+    digits: the evaluators sum in different orders, and the log must not depend on the evaluator.
 
-    `truth` as in COCO's annotation files; `detections` as `rows` makes them. Raises ValueError if the evaluator is not there.
+    Args:
+        truth: Ground truth in the form of COCO's annotation files.
+        detections: Detections as returned by `rows`.
+        evaluator: One of `EVALUATORS`.
+
+    Raises:
+        ValueError: The evaluator's package cannot be imported.
     """
     return _evaluated(truth, detections, "bbox", evaluator) if len(detections) else 0.0
 
@@ -54,11 +68,20 @@ def mask_average_precision(
     masks: Sequence[bytes],
     evaluator: str = "pycocotools",
 ) -> float:
-    """AP of masks in the same manner.
+    """Return the AP of masks as a fraction, computed like `average_precision`.
 
-    `of_truth`: the mask of each annotation of `truth`; `masks`: of each of the `detections` (n, 7), whose boxes do not
-    matter, in images of `sizes` (n, 2) height, width; all as COCO's compressed run lengths. Raises ValueError if the
-    evaluator is not there.
+    All masks are COCO's compressed run lengths.
+
+    Args:
+        truth: Ground truth in the form of COCO's annotation files.
+        of_truth: Mask of each annotation of `truth`.
+        detections: Detections (n, 7) as returned by `rows`. Their boxes are ignored.
+        sizes: Height and width (n, 2) of each detection's image.
+        masks: Mask of each detection.
+        evaluator: One of `EVALUATORS`.
+
+    Raises:
+        ValueError: The evaluator's package cannot be imported.
     """
     if not len(detections):
         return 0.0
@@ -95,7 +118,7 @@ def _evaluated(truth: Mapping[str, Any], detections: Any, kind: str, evaluator: 
 
 
 def _tools(evaluator: str) -> tuple[Any, Any]:
-    """The classes that hold annotations and that compare them."""
+    """Return the evaluator's class for annotations and its class for the evaluation."""
     try:
         if evaluator == "faster-coco-eval":
             from faster_coco_eval import COCO, COCOeval_faster
@@ -107,6 +130,6 @@ def _tools(evaluator: str) -> tuple[Any, Any]:
         return COCO, COCOeval
     except ImportError as error:
         raise ValueError(
-            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error}); install it, or type "
+            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error}). Install it, or set "
             f"workload.evaluator={EVALUATORS[evaluator == EVALUATORS[0]]}"
         ) from None

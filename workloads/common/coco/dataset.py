@@ -1,9 +1,14 @@
-"""COCO's folders to what detection runs read. The images themselves are neither copied nor changed.
+"""Prepare COCO's folders for detection runs. The images are neither copied nor changed.
 
-Prepared form: the index of `workloads.common.images.index` of all images with objects, for `train` and `val` (its `label` is
-the image's COCO id), and of the validation images without objects, for `val_empty`; boxes and classes (`objects.py`);
-`classes.txt`, a line `ID NAME` for class 1, 2, …; and `val_ground_truth.json`, what COCO's metric compares with: all
-validation images, also those without objects. Where the annotations have masks, these too (`masks.py`).
+The prepared folder contains:
+
+- the index (`workloads.common.images.index`) of all images with objects for `train` and `val`, and
+  of the validation images without objects for `val_empty`. Its `label` is the image's COCO id.
+- boxes and classes (`objects.py`)
+- `classes.txt` with a line `ID NAME` for class 1, 2, …
+- `val_ground_truth.json`, the ground truth of COCO's metric, with all validation images, including
+  images without objects
+- masks (`masks.py`), if all annotations have them
 """
 
 from __future__ import annotations
@@ -29,28 +34,31 @@ from workloads.common.networks.backbones import RESNET34 as BACKBONE
 from workloads.files import read_bytes
 
 _ANNOTATION_BYTES = 2 << 30
-"""Most that is read of an annotation file; the largest published one, instances_train2017.json, has 448 MiB."""
+"""Maximum size of an annotation file. The largest published file, instances_train2017.json, has 448
+MiB."""
 SPLITS = {"train": "train2017", "val": "val2017"}
-"""Split to folder; its annotations are annotations/instances_FOLDER.json."""
+"""Image folder of each split. The annotations of a folder are in annotations/instances_FOLDER.json.
+"""
 
 Content = dict[str, list[tuple[str, Path, bytes]]]
-"""Of each split, folder of the images, path and content of every annotation file."""
+"""For each split: image folder, path and content of every annotation file."""
 
 
 class CocoFolders(ImageDataset[Content]):
-    """A data set in COCO 2017's layout."""
+    """Data set in the folder layout of COCO 2017."""
 
     things = "images or annotations"
     splits = ("train", "val", "val_empty")
     parts: ClassVar[Mapping[str, Mapping[str, str]]] = {split: {folder: folder} for split, folder in SPLITS.items()}
-    """Of each split, NAME of annotations/instances_NAME.json to the folder of its images."""
+    """Parts of each split: image folder by NAME of the file annotations/instances_NAME.json."""
     annotations_sha256: ClassVar[tuple[str, ...]] = ()
-    """Of the published annotation files, in the order of `parts`."""
+    """SHA-256 of the published annotation files, in the order of `parts`."""
     archives: ClassVar[Mapping[str, int]] = {}
-    """Bytes of each split's published archive of images."""
+    """Size in bytes of the published image archive of each split."""
 
     def look(self, source: Path) -> Content:
-        """The annotation files in the folder `source`. Raises ValueError."""
+        """Read the annotation files of the folder `source`. Raises ValueError if any part is
+        missing."""
         expected = ", ".join(dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values()))
         return {
             split: [_read(source, name, folder, f"{expected} and annotations") for name, folder in parts.items()]
@@ -71,15 +79,20 @@ class CocoFolders(ImageDataset[Content]):
         )
 
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
-        """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
+        """Check all images and annotations and write the arrays to `folder`.
+
+        Returns the complete manifest and a line for each entry that was left out.
+        """
         annotations = {
             split: merge([coco.parse(path, data, below) for below, path, data in parts])
             for split, parts in content.items()
         }
         train, val = annotations["train"], annotations["val"]
         if train.categories != val.categories:
-            raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
-        bad, known = train.problems + val.problems, train.known + val.known
+            raise ValueError(
+                f"{val.path}: the categories differ from {train.path}. Both files must belong to the same data set"
+            )
+        bad, known_mistakes = train.problems + val.problems, train.known + val.known
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
         kept_by_split, usable_by_split = dict[str, Annotations](), dict[str, Annotations]()
         for split, annotated in annotations.items():
@@ -93,7 +106,7 @@ class CocoFolders(ImageDataset[Content]):
             counts[f"{split}_empty"] = len(empty)
             counts[split], counts[f"{split}_objects"] = len(kept.images), len(kept.objects)
             if not len(kept.images):
-                first = f"; the first problem is {bad[0]}" if bad else ""
+                first = f". The first problem is {bad[0]}" if bad else ""
                 raise ValueError(f"{annotated.path}: no image with objects can be used{first}")
             _write_index(folder, split, usable, full, sizes)
             objects.write(folder, split, kept.counts(), kept.objects["box"], kept.objects["label"])
@@ -114,16 +127,22 @@ class CocoFolders(ImageDataset[Content]):
         counts["left_out"] = len(bad)
         compared = self.content if self._is_published(content, image_bytes) else ""
         complete = self.complete(manifest, counts, compared)
-        return complete, [f"left out: {line}" for line in [*known, *self.named(bad)]]
+        return complete, [f"left out: {line}" for line in [*known_mistakes, *self.named(bad)]]
 
     def _is_published(self, content: Content, image_bytes: Mapping[str, int]) -> bool:
-        """Whether the annotations have the known digests, and the images the bytes of the published archives."""
+        """Return True if annotations and images match the published files.
+
+        Annotations are compared by digest, images by the total size of each split's archive.
+        """
         digests = [hashlib.sha256(data).hexdigest() for parts in content.values() for _, _, data in parts]
         filled = (fill(size, [image_bytes[split]]) for split, size in self.archives.items())
         return bool(self.annotations_sha256) and digests == list(self.annotations_sha256) and all(filled)
 
     def chosen(self, annotations: Annotations, split: str, train: Annotations) -> Int64s:
-        """Rows of the images to keep: all, or with `subset` some that have objects, spread evenly."""
+        """Return the rows of the images to keep.
+
+        All images are kept by default. `subset` keeps evenly spaced images that have objects.
+        """
         full = np.flatnonzero(annotations.counts())
         training = int(np.count_nonzero(train.counts()))
         if self.subset is None or self.subset >= training:
@@ -132,7 +151,8 @@ class CocoFolders(ImageDataset[Content]):
         return full[np.arange(count) * len(full) // count]
 
     def checked(self, source: Path, annotations: Annotations) -> tuple[Annotations, list[int], list[str]]:
-        """The images that can be used, their bytes, and a line for each of the others."""
+        """Return the annotations of the usable images, their file sizes in bytes, and the problems
+        found."""
         from workloads.common.images.check import check_files
 
         listed = annotations.images.tolist()
@@ -154,9 +174,9 @@ class CocoFolders(ImageDataset[Content]):
         return [
             f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,} objects and {counts['val']:,} "
             f"validation images with {counts['val_objects']:,} objects of {counts['classes']:,} classes, {looked}, "
-            f"indexed in {destination}; the images stay in {manifest.source['name']}",
-            f"images without objects: {counts['train_empty']:,} of train are not trained on, {counts['val_empty']:,} of val "
-            f"count in the metric alone",
+            f"indexed in {destination}. The images stay in {manifest.source['name']}",
+            f"images without objects: {counts['train_empty']:,} training images are not used, "
+            f"{counts['val_empty']:,} validation images affect only the metric",
             *([f"{without_mask}: Mask R-CNN cannot use this data set, SSD can"] if without_mask else []),
             *manifest.notices,
         ]
@@ -169,22 +189,23 @@ class CocoFolders(ImageDataset[Content]):
 
 
 class UserCoco(CocoFolders):
-    """Folders of the user's own, laid out as COCO 2017's."""
+    """User-provided folders in the layout of COCO 2017."""
 
     name = kind = "coco"
 
 
 class Coco2017(CocoFolders):
-    """COCO 2017: what the targets of SSD and of Mask R-CNN are about."""
+    """COCO 2017, the data set that the quality targets of SSD and Mask R-CNN refer to."""
 
     name = "coco2017"
     annotations_sha256 = (
         "610fce4944abdeb15354cc765333805529359d12d88f2f711393ca586901d01d",
         "e8c7f7908f1d7278341fae127d0da654f102f11bd7b21d8aeefa635b8c810b6f",
     )
-    """Of annotations_trainval2017.zip; COCO names none. Several projects print the same."""
+    """SHA-256 of the files in annotations_trainval2017.zip. COCO publishes no digests. These values
+    agree with several public projects."""
     archives: ClassVar = {"train": 19_336_861_798, "val": 815_585_330}
-    """train2017.zip, val2017.zip."""
+    """Sizes of train2017.zip and val2017.zip in bytes."""
     content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
@@ -193,9 +214,11 @@ class Coco2017(CocoFolders):
 
 
 class Coco2014(CocoFolders):
-    """COCO 2014 as round v0.5 split it for Mask R-CNN: the images of COCO 2017 under other names.
+    """COCO 2014 as round v0.5 split it for Mask R-CNN.
 
-    Beside the downloaded annotations it needs instances_valminusminival2014.json and instances_minival2014.json.
+    Its images are those of COCO 2017 under different names. It needs
+    instances_valminusminival2014.json and instances_minival2014.json in addition to the downloaded
+    annotations.
     """
 
     name = "coco2014"
@@ -207,26 +230,29 @@ class Coco2014(CocoFolders):
 
 
 def _write_index(folder: Path, split: str, all_objects: Annotations, rows: Int64s, sizes: list[int]) -> None:
-    """The index of some images; `sizes` (n,) are the bytes of all."""
+    """Write the index of the images in `rows`. `sizes` (n,) are the file sizes of all images."""
     some = all_objects.images[rows]
     names = [f"{below}/{name}" for below, name in zip(some["folder"], some["name"], strict=True)]
     index.write(folder, split, names, some["id"], some["width"], some["height"], [sizes[row] for row in rows])
 
 
 def _write_ground_truth(folder: Path, all_objects: Annotations) -> None:
-    """Write what the metric of boxes compares with."""
+    """Write the ground truth of the box metric."""
     truth = json.dumps(coco.ground_truth(all_objects), separators=(",", ":"))
     (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
 
 
 def _write_run_lengths(folder: Path, split: str, all_objects: Annotations) -> None:
-    """Write what the metric of masks compares with."""
+    """Write the ground truth of the mask metric."""
     sides = all_objects.sides()
     masks.write_run_lengths(folder, split, all_objects.objects["mask"].tolist(), sides["width"], sides["height"])
 
 
 def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:
-    """Masks of the objects, and the counts of those that are trained on: no crowds, no boxes of a pixel's width or height."""
+    """Write the masks of the objects and return the counts of the objects used in training.
+
+    Crowds and boxes that are one pixel wide or high are not used in training.
+    """
     rows, sides = all_objects.objects, all_objects.sides()
     _, inside = objects.corners_inside(rows["box"].astype(np.float32), sides["width"], sides["height"])
     trainable = inside & ~rows["crowd"]
@@ -240,18 +266,18 @@ def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str
 
 
 def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Path, bytes]:
-    """Folder of the images, path and content of an annotation file."""
+    """Return the image folder, path and content of an annotation file."""
     path = source / "annotations" / f"instances_{name}.json"
     if not (source / folder).is_dir():
-        raise ValueError(f"{source}: no folder {folder}; expected are {expected}, as downloaded")
+        raise ValueError(f"{source}: no folder {folder}. Expected: {expected}, as downloaded")
     try:
         return folder, path, read_bytes(path, _ANNOTATION_BYTES)
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; expected are {expected} below {source}, as downloaded") from None
+        raise ValueError(f"{path}: {error.strerror}. Expected: {expected} in {source}, as downloaded") from None
 
 
 def _wrong_file(header: Header | str, width: int, height: int) -> str:
-    """What is wrong with an image's file; empty: nothing."""
+    """Return a description of the problem with an image file, or an empty string."""
     if isinstance(header, str):
         return header
     if (header.width, header.height) != (width, height):

@@ -1,7 +1,8 @@
-"""The generated data set of the detection demos: scenes of ten kinds of objects, with boxes and masks, in COCO's layout.
+"""Generated data set of the detection demos, in COCO's layout with boxes and masks.
 
-The kind is the outline; textures and hues lean towards a kind now and then. Number, place, size, overlap, background,
-clutter and light vary, so that no constant set of boxes finds anything, while a small network learns to.
+Each scene contains objects of ten classes. The outline determines the class. Textures and hues are
+only correlated with it. Number, position, size, overlap, background, clutter and light vary, so a
+constant set of boxes finds no objects, but a small network can learn the task.
 """
 
 from __future__ import annotations
@@ -28,27 +29,32 @@ from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 
 SEED = 1
-"""Of the data set; runs have seeds of their own."""
+"""Seed of the data set. Runs use separate seeds."""
 SIZES = {"train": 2000, "val": 300}
-"""Images."""
+"""Number of images per split."""
 FIRST_ID = {"train": 1, "val": 100_001}
-"""Id of a split's first image; ids are those of one data set."""
+"""Id of the first image of each split. Ids are unique across splits."""
 SHORT_SIDE, LONGEST_SIDE = (144, 160), 192
-"""Pixels; images lie or stand by chance."""
+"""Range of the shorter side and maximum of the longer side, in pixels. The orientation is random.
+"""
 OBJECTS = (1, 8)
+"""Minimum and maximum number of objects per scene."""
 RADIUS = (0.108, 0.253)
-"""Of an object, in short sides; small ones are more frequent."""
+"""Minimum and maximum radius of an object, relative to the shorter side. Small objects are more
+frequent."""
 OVERLAP = 0.15
-"""Less than this share of an object's box lies in the boxes of all others together."""
+"""Limit of the share of an object's box that may be covered by all remaining boxes together."""
 ATTEMPTS = 20
-"""At a size and place for an object; then there is no room and the scene has one fewer."""
+"""Number of random sizes and positions tried per object. If none fits, the object is omitted."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.5, 0.3
-"""How often an object wears its kind's texture and hue: the knobs of difficulty."""
+"""Probability that an object has the texture or hue of its class. Lower values make the task
+harder."""
 CLUTTER = (3, 7)
+"""Minimum and maximum number of clutter items per scene."""
 FLAT = (0.15, 0.35)
-"""Height over width of clutter; objects have at least 0.75, so that nothing looks like an object without a box."""
+"""Height over width of clutter. Objects have at least 0.75, so clutter does not resemble them."""
 IMAGES = "images"
-"""Folder of COCO's layout below that of the prepared data."""
+"""Folder of COCO's layout, inside the folder of the prepared data."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
@@ -56,87 +62,98 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Placed:
-    """An object before it is drawn."""
+    """An object that has not been drawn yet."""
 
     kind: int
     pose: Pose
     box: Box
-    """Around the whole outline, whatever will hide it."""
+    """Bounding box of the whole outline, including parts that other objects will cover."""
     draws: Draws
 
 
 @dataclass(frozen=True)
 class Scene:
-    """An image and what is in it, in the order of drawing: later objects lie over earlier ones."""
+    """An image and its objects, in drawing order. Later objects cover earlier objects."""
 
     image: Mask
-    """(height, width, 3) blue, green, red."""
+    """(height, width, 3), channels in the order blue, green, red."""
     placed: list[Placed]
     masks: list[Mask]
-    """(height, width) zeros and ones: pixels that show mostly this object."""
+    """(height, width) zeros and ones for each object: pixels that show mostly this object."""
 
 
 def category(kind: int) -> int:
-    """COCO's id of class 0 … 9; with gaps, as COCO's ids have them."""
+    """Return the COCO category id of class 0 … 9. The ids have gaps, as in COCO."""
     return 2 * kind + 1
 
 
 def image_id(split: str, index: int) -> int:
-    """COCO's id of image `index` of a split."""
+    """Return the COCO id of image `index` of a split."""
     return FIRST_ID[split] + index
 
 
 def relative_path(split: str, index: int) -> Path:
-    """Where image `index` of a split lies, below the root of COCO's layout."""
+    """Return the path of image `index` of a split, relative to the root of COCO's layout."""
     return Path(SPLITS[split], f"{image_id(split, index):012d}.jpg")
 
 
 def annotation_path(split: str) -> Path:
-    """Where the annotations of a split lie, below the root of COCO's layout."""
+    """Return the path of a split's annotation file, relative to the root of COCO's layout."""
     return Path("annotations", f"instances_{SPLITS[split]}.json")
 
 
 def draw(split: str, index: int) -> Scene:
-    """Scene `index` of a split."""
+    """Draw scene `index` of a split."""
     draws = Draws(fold(stream(SEED, f"coco-demo {split}"), index))
     height, width = scenes.sides(draws, SHORT_SIDE, LONGEST_SIDE)
     canvas = scenes.background(draws.part(1), height, width)
     _clutter(canvas, draws.part(2), draws.integer(*CLUTTER))
     placed = place(draws.part(3), height, width, draws.integer(*OBJECTS))
     masks: list[Mask] = []
-    for one in placed:
-        look = scenes.choose_look(one.draws, one.kind, TEXTURE_LOYALTY, HUE_LOYALTY)
-        coverage = scenes.draw_object(canvas, CLASSES[one.kind], one.pose, look, one.draws.part(0).key)
+    for placed_object in placed:
+        look = scenes.choose_look(placed_object.draws, placed_object.kind, TEXTURE_LOYALTY, HUE_LOYALTY)
+        coverage = scenes.draw_object(
+            canvas, CLASSES[placed_object.kind], placed_object.pose, look, placed_object.draws.part(0).key
+        )
         mask: Mask = (coverage > 127).astype(np.uint8)
         masks = [earlier & ~mask for earlier in masks] + [mask]
     return Scene(scenes.camera(canvas, draws.part(4)), placed, masks)
 
 
 def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
-    """`count` strokes and flat textured pieces anywhere."""
+    """Draw `count` strokes and flat textured shapes at random positions."""
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
-        one = draws.part(number)
-        x, y = one.uniform(0, width), one.uniform(0, height)
-        if one.chance(0.4):
-            colour = scenes.hsv(one.uniform(), one.uniform(), one.uniform(0.2, 0.9))
-            scenes.stroke(canvas, one, (x, y), one.uniform(0.2, 0.7) * side, one.uniform(0.02, 0.05) * side, colour)
+        item_draws = draws.part(number)
+        x, y = item_draws.uniform(0, width), item_draws.uniform(0, height)
+        if item_draws.chance(0.4):
+            colour = scenes.hsv(item_draws.uniform(), item_draws.uniform(), item_draws.uniform(0.2, 0.9))
+            scenes.stroke(
+                canvas,
+                item_draws,
+                (x, y),
+                item_draws.uniform(0.2, 0.7) * side,
+                item_draws.uniform(0.02, 0.05) * side,
+                colour,
+            )
         else:
-            pose = Pose(x, y, one.uniform(0.1, 0.25) * side, one.uniform(0, math.pi), one.uniform(*FLAT))
-            outline = "disc" if one.chance(0.5) else "square"
-            scenes.draw_object(canvas, outline, pose, scenes.any_look(one), one.part(0).key)
+            pose = Pose(
+                x, y, item_draws.uniform(0.1, 0.25) * side, item_draws.uniform(0, math.pi), item_draws.uniform(*FLAT)
+            )
+            outline = "disc" if item_draws.chance(0.5) else "square"
+            scenes.draw_object(canvas, outline, pose, scenes.any_look(item_draws), item_draws.part(0).key)
 
 
 def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
-    """Up to `count` objects wholly within the image, of which others cover little."""
+    """Place up to `count` objects inside the image, each covered only slightly by the rest."""
     placed: list[Placed] = []
     hidden: list[float] = []
     for number in range(count):
-        one = draws.part(number)
+        object_draws = draws.part(number)
         for _ in range(ATTEMPTS):
-            new = _anywhere(one, height, width)
-            shared = [intersection(new.box, other.box) for other in placed]
+            new = _anywhere(object_draws, height, width)
+            shared = [intersection(new.box, neighbor.box) for neighbor in placed]
             totals = [*map(sum, zip(hidden, shared, strict=True)), sum(shared)]
             if all(total < OVERLAP * area(each.box) for total, each in zip(totals, [*placed, new], strict=True)):
                 placed.append(new)
@@ -146,7 +163,7 @@ def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
 
 
 def _anywhere(draws: Draws, height: int, width: int) -> Placed:
-    """An object of any kind, size and place."""
+    """Return an object of random class, size and position."""
     kind, share = draws.integer(0, len(CLASSES) - 1), draws.uniform()
     radius = (RADIUS[0] + (RADIUS[1] - RADIUS[0]) * share * math.sqrt(share)) * min(height, width)
     pose = scenes.choose_pose(draws, 0.0, 0.0, radius)
@@ -157,21 +174,23 @@ def _anywhere(draws: Draws, height: int, width: int) -> Placed:
 
 
 def area(box: Box) -> float:
-    """Square pixels."""
+    """Return the area of a box in square pixels."""
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def intersection(one: Box, other: Box) -> float:
-    """Square pixels that two boxes have in common."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
+def intersection(first: Box, second: Box) -> float:
+    """Return the area that two boxes have in common, in square pixels."""
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    down = min(first[3], second[3]) - max(first[1], second[1])
     return max(across, 0.0) * max(down, 0.0)
 
 
 def polygons(mask: Mask) -> list[list[int]]:
-    """The edges of a mask's pixels as COCO's polygons, x and y in turn, one for each piece: exact but for holes, which fill.
+    """Return the outlines of a mask as COCO polygons (x, y alternating), one per connected piece.
 
-    On a grid twice as fine the outermost pixels of a piece lie right beside its edges, and rounding moves them there.
+    The polygons follow the pixel edges exactly, except that holes are filled. OpenCV returns
+    coordinates of border pixels. On a grid twice as fine, these pixels lie directly inside the
+    edges of a piece, and rounding moves their coordinates onto the edges.
     """
     left, top, width, height = cv2.boundingRect(mask)
     fine = mask[top : top + height, left : left + width].repeat(2, axis=0).repeat(2, axis=1)
@@ -180,22 +199,25 @@ def polygons(mask: Mask) -> list[list[int]]:
 
 
 def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A closed polygon (n, 2) of horizontal and vertical edges without repeated points and points within an edge."""
+    """Remove repeated points and points within an edge.
+
+    `points` (n, 2) is a closed polygon of horizontal and vertical edges.
+    """
     points = points[np.any(points != np.roll(points, 1, axis=0), axis=1)]
     before, after = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
     return points[np.any((before == 0) != (after == 0), axis=1)]
 
 
 def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
-    """A scene's objects as COCO has them: boxes right around the visible pixels."""
+    """Return a scene's objects as COCO annotations. Boxes tightly enclose the visible pixels."""
     entries: list[dict[str, Any]] = []
-    for number, (one, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
+    for number, (placed_object, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
         left, top, width, height = cv2.boundingRect(mask)
         entries.append(
             {
                 "id": 10 * image + number,
                 "image_id": image,
-                "category_id": category(one.kind),
+                "category_id": category(placed_object.kind),
                 "bbox": [left, top, width, height],
                 "area": cv2.countNonZero(mask),
                 "iscrowd": 0,
@@ -206,7 +228,8 @@ def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
 
 
 def write_scenes(root: Path) -> None:
-    """COCO's layout below `root`: train2017/*.jpg, val2017/*.jpg and annotations/instances_*.json."""
+    """Write COCO's layout to `root`: train2017/*.jpg, val2017/*.jpg and
+    annotations/instances_*.json."""
     (root / "annotations").mkdir(parents=True)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for split, count in SIZES.items():
@@ -222,7 +245,7 @@ def write_scenes(root: Path) -> None:
 
 
 def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Draw and write an image of a split; COCO's entries of it and of its objects."""
+    """Draw and write one image. Returns its COCO entry and the entries of its objects."""
     scene, number, path = draw(split, index), image_id(split, index), relative_path(split, index)
     scenes.write_jpeg(root / path, scene.image)
     height, width = scene.image.shape[:2]
@@ -231,12 +254,15 @@ def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dic
 
 
 class CocoDemo(Generated, CocoFolders):
-    """The generated data set: COCO's layout like the real one, through the same preparation, beside its arrays."""
+    """Generated detection data set. It is prepared by the same code as COCO.
+
+    The generated images and annotations are stored next to the prepared arrays.
+    """
 
     name = "coco-demo"
 
     def generate(self, folder: Path) -> Manifest:
-        """Write `images/` and its arrays; a few seconds."""
+        """Write `images/` and the prepared arrays, which takes a few seconds."""
         root = folder / IMAGES
         write_scenes(root)
         content = self.look(root)

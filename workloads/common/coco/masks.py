@@ -1,10 +1,19 @@
-"""Masks as COCO's annotation files have them, polygons or run lengths, to flat arrays; with what is wrong with one.
+"""Convert masks of COCO annotation files (polygons or run lengths) to flat arrays and check them.
 
-Prepared form, beside that of `objects.py`. Training: `SPLIT_polygon_points.npy` float32 (2·N,), x and y in pixels in turn;
-`SPLIT_polygon_ends.npy` int64 (P,), where each polygon ends among the N points; `SPLIT_object_polygon_ends.npy` int64 (M,),
-where the polygons of each object end among the P; `SPLIT_trainable.npy` bool (M,), False for crowds and for boxes of at most
-one pixel. Evaluation: `SPLIT_mask_counts.npy` uint8, the masks of all annotations of the ground truth in its order, in COCO's
-compressed run lengths, end to end; `SPLIT_mask_ends.npy` int64, where each ends.
+The prepared folder contains these files, in addition to the files of `objects.py`.
+
+Training:
+
+- `SPLIT_polygon_points.npy` float32 (2·N,): x and y in pixels, alternating
+- `SPLIT_polygon_ends.npy` int64 (P,): end of each polygon among the N points
+- `SPLIT_object_polygon_ends.npy` int64 (M,): end of each object's polygons among the P polygons
+- `SPLIT_trainable.npy` bool (M,): False for crowds and for boxes of at most one pixel
+
+Evaluation:
+
+- `SPLIT_mask_counts.npy` uint8: masks of all annotations in the order of the ground truth, as
+  concatenated compressed run lengths of COCO
+- `SPLIT_mask_ends.npy` int64: end of each annotation's mask
 """
 
 from __future__ import annotations
@@ -23,48 +32,52 @@ from workloads.common.arrays import Bools, Float32s, Float64s, Int64s, UInt8s, r
 from workloads.common.coco.objects import open_array, write_arrays
 
 POINTS_LEAST = 3
-"""Of a polygon."""
+"""Minimum number of points of a polygon."""
 MASKS_AT_ONCE = 10_000
-"""Checked together: some megabytes."""
+"""Number of masks checked together. This needs a few megabytes."""
 TYPES = {"polygon_points": "float32", "polygon_ends": "int64", "object_polygon_ends": "int64", "trainable": "bool"}
 
 
 class Mask(NamedTuple):
-    """One object's mask as its file has it."""
+    """Mask of one object as stored in the annotation file."""
 
     coordinates: array[float]
-    """x and y in turn, of one polygon after another."""
+    """Alternating x and y of all polygons, concatenated."""
     lengths: tuple[int, ...]
-    """Coordinates of each polygon."""
+    """Number of coordinates of each polygon."""
     runs: tuple[int, ...] = ()
-    """Or run lengths, column by column, zeros first."""
+    """Run lengths, column by column, starting with zeros. Empty if the mask has polygons."""
     size: tuple[int, int] = (0, 0)
-    """Height and width that the run lengths are for."""
+    """Height and width of the run-length mask."""
 
 
 @dataclass(frozen=True)
 class Polygons:
-    """The polygons of several objects, ragged and flat."""
+    """Polygons of several objects as flat arrays."""
 
     points: Float32s
     """(N, 2) x, y in pixels."""
     polygon_ends: Int64s
-    """(P,) where each polygon ends in `points`."""
+    """(P,) end of each polygon in `points`."""
     object_ends: Int64s
-    """(M,) where the polygons of each object end in `polygon_ends`; an object may have none."""
+    """(M,) end of each object's polygons in `polygon_ends`. An object may have no polygon."""
 
     def take(self, objects: Int64s) -> Polygons:
-        """Only some objects, in the given order."""
+        """Return the polygons of the given objects, in the given order."""
         polygons, object_ends = rows_of(self.object_ends, objects)
         points, polygon_ends = rows_of(self.polygon_ends, polygons)
         return Polygons(self.points[points], polygon_ends, object_ends)
 
 
-# -- reading what files say ---------------------------------------------------------------------------------------
+# -- parsing annotation files -------------------------------------------------------------------------------------
 
 
 def compact(value: Any) -> Mask | str | None:
-    """Return a `segmentation` in little memory, a phrase about what is wrong with it, or None if it has no pixel or is null."""
+    """Return a `segmentation` in a memory-efficient form.
+
+    Returns None if the mask is null or has no pixels, and a description of the problem if it is
+    invalid.
+    """
     if not value and value in (None, [], {}):
         return None
     if isinstance(value, dict):
@@ -76,7 +89,7 @@ def compact(value: Any) -> Mask | str | None:
         for polygon in value:
             coordinates.fromlist(polygon)
     except (TypeError, OverflowError):
-        return "its mask is no list of polygons and no run lengths"
+        return "its mask is neither a list of polygons nor run lengths"
     return Mask(coordinates, tuple(filter(None, map(len, value)))) if coordinates else None
 
 
@@ -89,7 +102,7 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
     if isinstance(counts, str):
         counts = _decompressed(counts)
     if not isinstance(counts, list) or not all(type(count) is int and count >= 0 for count in counts):
-        return "the run lengths of its mask are no whole numbers"
+        return "the run lengths of its mask are not integers of at least 0"
     if sum(counts) != size[0] * size[1]:
         return f"the run lengths of its mask have {sum(counts)} pixels, not {size[0]} x {size[1]}"
     if not any(counts[1::2]):
@@ -98,9 +111,10 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
 
 
 def _decompressed(text: str) -> list[int] | None:
-    """COCO's compressed run lengths (maskApi.c, rleFrString), six bits a letter; None for something else.
+    """Decode COCO's compressed run lengths (maskApi.c, rleFrString), or return None if invalid.
 
-    From the fourth on they are differences to the last but one.
+    Each character holds six bits. From the fourth number on, the values are differences from the
+    second to last number.
     """
     counts: list[int] = []
     value = shift = 0
@@ -120,10 +134,20 @@ def _decompressed(text: str) -> list[int] | None:
 
 
 def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools) -> dict[int, str]:
-    """Number of each mask (of `masks`, in images of these sizes (M,) in pixels) with which something is wrong, and what.
+    """Check masks (M,) against the size of their images and return the problem of each invalid
+    mask.
 
-    Polygons may leave their image, as in the reference, which looks at no border. Points further away than it is long are
-    damage.
+    Polygons may extend beyond their image, as in the reference, which does not check the border. If
+    a point is further outside than the longer side of the image, the mask counts as damaged.
+
+    Args:
+        masks: Masks to check.
+        width: Width of each mask's image in pixels.
+        height: Height of each mask's image in pixels.
+        crowd: True for crowds, which are allowed to have run lengths.
+
+    Returns:
+        Description of each problem, by index in `masks`.
     """
     problem_of: dict[int, str] = {}
     for first in range(0, len(masks), MASKS_AT_ONCE):
@@ -135,7 +159,7 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools)
                 f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
             )
         elif mask.runs and not crowd[number]:
-            problem_of[number] = "its mask has run lengths though it is no crowd; polygons are needed"
+            problem_of[number] = "its mask has run lengths, which are allowed only for crowds"
     return problem_of
 
 
@@ -148,8 +172,8 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
             continue
         least, odd = min(lengths), next((length for length in lengths if length % 2), 0)
         if least < 2 * POINTS_LEAST or odd:
-            what = f"{odd} coordinates" if odd else f"{least // 2} points"
-            problem_of[number] = f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more"
+            count = f"{odd} coordinates" if odd else f"{least // 2} points"
+            problem_of[number] = f"a polygon of its mask has {count}, not {POINTS_LEAST} points or more"
         else:
             full.append(number)
     if not full:
@@ -163,8 +187,8 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
     beyond = np.maximum(-low, high - sizes).max(axis=1)
     for row in np.flatnonzero(~(beyond <= sizes.max(axis=1))).tolist():
         across, down = sizes[row].tolist()
-        what = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
-        problem_of[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+        excess = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
+        problem_of[full[row]] = excess if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
     return problem_of
 
 
@@ -173,7 +197,10 @@ def _coordinates(masks: Sequence[Mask]) -> Float64s:
 
 
 def describe_missing(counts: Mapping[str, int]) -> str:
-    """Return how many objects of prepared data have no mask, from the counts of its manifest; empty: all have one."""
+    """Return a description of how many objects have no mask, or an empty string if all have masks.
+
+    `counts` are the counts in the manifest of the prepared data.
+    """
     if not any(counts.get(f"{split}_without_mask") for split in ("train", "val")):
         return ""
     missing = [
@@ -183,11 +210,14 @@ def describe_missing(counts: Mapping[str, int]) -> str:
     return f"{' and '.join(missing)} have no mask"
 
 
-# -- the prepared form --------------------------------------------------------------------------------------------
+# -- files of the prepared data -----------------------------------------------------------------------------------
 
 
 def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:
-    """Write the polygons of one split's objects (M,), in the order of `objects.write`; run lengths have none."""
+    """Write the polygons of one split's objects (M,), in the order of `objects.write`.
+
+    Run-length masks are written without polygons.
+    """
     lengths = np.fromiter(chain.from_iterable(mask.lengths for mask in masks), np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
         "polygon_points": _coordinates(masks).astype(np.float32),
@@ -199,7 +229,10 @@ def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayL
 
 
 def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
-    """Map the polygons of one split's objects, and which of these are trained on. Raises ValueError naming the file."""
+    """Map the polygons of one split's objects and the flags of the objects used in training.
+
+    Raises ValueError with the file's name.
+    """
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
     polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
@@ -209,7 +242,10 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
 
 
 def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s) -> None:
-    """Write the masks of a ground truth (M,), of images of these sizes, as COCO's metric compares them."""
+    """Write the masks (M,) of a ground truth in the form that COCO's metric compares.
+
+    `width` and `height` are the sizes of the masks' images.
+    """
     encoded = [
         run_lengths(mask, int(down), int(across)) for mask, across, down in zip(masks, width, height, strict=True)
     ]
@@ -221,7 +257,7 @@ def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: In
 
 
 def run_lengths(mask: Mask, height: int, width: int) -> bytes:
-    """The compressed run lengths that COCO's own tool makes of a mask of an image (`COCO.annToRLE`)."""
+    """Return a mask as compressed run lengths, computed by COCO's tool (`COCO.annToRLE`)."""
     from pycocotools import mask as tool
 
     if mask.runs:
@@ -232,13 +268,13 @@ def run_lengths(mask: Mask, height: int, width: int) -> bytes:
 
 
 def read_run_lengths(folder: Path, split: str, annotations: int) -> list[bytes]:
-    """The masks of a ground truth. Raises ValueError naming the file."""
+    """Read the masks of a ground truth. Raises ValueError with the file's name."""
     ends = open_array(folder, split, "mask_ends", "int64", annotations)
     counts = open_array(folder, split, "mask_counts", "uint8", int(ends[-1]) if annotations else 0)
     return split_bytes(counts, ends)
 
 
 def split_bytes(values: UInt8s, ends: Int64s) -> list[bytes]:
-    """Byte strings that lie end to end."""
+    """Split concatenated byte strings at `ends`."""
     data, starts = values.tobytes(), np.concatenate([[0], ends[:-1]]).tolist() if len(ends) else []
     return [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]

@@ -1,7 +1,10 @@
-"""The objects of a prepared detection data set: boxes and classes of each image, mapped into memory.
+"""Objects of a prepared detection data set: memory-mapped boxes and classes of each image.
 
-Per split: `SPLIT_object_ends.npy` int64 (n,), where the objects of each image end; `SPLIT_box.npy` float32 (4·M,), left, top,
-width, height in pixels of one object after another; `SPLIT_class.npy` int32 (M,), from 1. Images are those of the index.
+Files per split, with the images in the order of the index:
+
+- `SPLIT_object_ends.npy` int64 (n,): end of each image's objects
+- `SPLIT_box.npy` float32 (4·M,): left, top, width, height in pixels of each object
+- `SPLIT_class.npy` int32 (M,): class of each object, from 1
 """
 
 from __future__ import annotations
@@ -21,17 +24,17 @@ TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 
 @dataclass(frozen=True)
 class Objects:
-    """One split; arrays as above, boxes as (M, 4)."""
+    """Objects of one split. The arrays are as described above, with boxes reshaped to (M, 4)."""
 
     ends: Int64s
     box: Float32s
     label: Int32s
 
     def take(self, images: Int64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> tuple[Float32s, Int32s, Int64s]:
-        """Objects of images (b,) of the given sizes in pixels, end to end.
+        """Return the concatenated objects of images (b,) of the given sizes in pixels.
 
-        Returns boxes (m, 4) left, top, right, bottom in shares of the image, classes (m,), and where the objects of each image
-        end (b,).
+        Returns boxes (m, 4) as left, top, right, bottom relative to the image size, classes (m,),
+        and the end of each image's objects (b,).
         """
         rows, ends = rows_of(self.ends, images)
         counts = np.diff(ends, prepend=0)
@@ -43,9 +46,10 @@ class Objects:
 
 
 def corners_inside(box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike) -> tuple[Float32s, Bools]:
-    """Boxes (m, 4) left, top, width, height as corners whose right and bottom pixel belong to them, cut to their images (m,).
+    """Convert boxes (m, 4) from left, top, width, height to corners, clipped to their images (m,).
 
-    Second result: which are more than one pixel wide and high (maskrcnn_benchmark structures/bounding_box.py: `convert`,
+    The right and bottom pixels belong to the box. The second result (m,) is True for boxes that are
+    more than one pixel wide and high (maskrcnn_benchmark structures/bounding_box.py: `convert`,
     `clip_to_image`).
     """
     most = np.stack([np.asarray(width), np.asarray(height)], axis=1).astype(np.float32) - 1
@@ -56,7 +60,15 @@ def corners_inside(box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike) -
 
 
 def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike) -> None:
-    """Write one split: `counts` (n,) objects of each image, `box` (M, 4) in pixels, `label` (M,)."""
+    """Write one split.
+
+    Args:
+        folder: Folder of the prepared data.
+        split: Name of the split.
+        counts: Number of objects (n,) of each image.
+        box: Left, top, width, height (M, 4) of each object in pixels.
+        label: Class (M,) of each object.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {
         "object_ends": np.cumsum(counts, dtype=np.int64),
         "box": np.asarray(box, np.float32).reshape(-1),
@@ -66,7 +78,7 @@ def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, l
 
 
 def read(folder: Path, split: str, images: int) -> Objects:
-    """Map one split. Raises ValueError naming the file that is missing or something else."""
+    """Map one split. Raises ValueError with the name of a file that is missing or invalid."""
     ends = open_array(folder, split, "object_ends", TYPES["object_ends"], images)
     count = int(ends[-1])
     box = open_array(folder, split, "box", TYPES["box"], 4 * count)
@@ -74,11 +86,11 @@ def read(folder: Path, split: str, images: int) -> Objects:
 
 
 def write_arrays(folder: Path, split: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write `SPLIT_NAME.npy` of each."""
+    """Write each array as `SPLIT_NAME.npy`."""
     for name, array in arrays.items():
         np.save(folder / f"{split}_{name}.npy", array, allow_pickle=False)
 
 
 def open_array(folder: Path, split: str, name: str, dtype: str, count: int) -> npt.NDArray[Any]:
-    """Map `SPLIT_NAME.npy` (`mapped`)."""
+    """Map `SPLIT_NAME.npy` (see `mapped`)."""
     return mapped(folder / f"{split}_{name}.npy", dtype, count)

@@ -1,4 +1,4 @@
-"""What SSD and Mask R-CNN have in common: options, schedule, backbone, and what COCO's metric is given."""
+"""Common base of SSD and Mask R-CNN: options, schedule, backbone, and input of COCO's metric."""
 
 from __future__ import annotations
 
@@ -21,28 +21,35 @@ from workloads.common.networks.backbones import Decode, Published, Shapes
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionOptions:
-    """Hyperparameters and options of object detection. A value that the decay of a set does not use is 0 or empty."""
+    """Hyperparameters and options of object detection.
+
+    Values that a hyperparameter set's decay does not use are 0 or empty.
+    """
 
     optimizer: str = hyperparameter("update rule", choices=("sgd",), overridable=False)
-    learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
+    learning_rate: float = hyperparameter("learning rate after the warm-up", minimum=0.0)
     momentum: float = hyperparameter("momentum", minimum=0.0, overridable=False)
     weight_decay: float = hyperparameter("L2 decay", minimum=0.0)
-    warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
+    warmup_steps: int = hyperparameter("number of warm-up steps", minimum=0)
     decay: str = hyperparameter(
-        "steps: times decay_factor at each of decay_boundaries; cosine: to 0 at horizon_epochs",
+        "steps: multiply by decay_factor at each of decay_boundaries. cosine: decay to 0 at horizon_epochs",
         choices=("steps", "cosine"),
         overridable=False,
     )
-    decay_boundaries: tuple[float, ...] = hyperparameter("of decay=steps", default=(), minimum=0.0, overridable=False)
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, overridable=False)
-    horizon_epochs: int = hyperparameter("of decay=cosine", default=0, minimum=0, overridable=False)
+    decay_boundaries: tuple[float, ...] = hyperparameter(
+        "boundaries of decay=steps", default=(), minimum=0.0, overridable=False
+    )
+    decay_factor: float = hyperparameter("factor of decay=steps", default=1.0, minimum=0.0, overridable=False)
+    horizon_epochs: int = hyperparameter("end of decay=cosine in epochs", default=0, minimum=0, overridable=False)
     evaluator: str = option(
-        "pycocotools", "what computes COCO's AP; both give the same number", choices=average_precision.EVALUATORS
+        "pycocotools",
+        "package that computes COCO's AP. Both compute the same value",
+        choices=average_precision.EVALUATORS,
     )
 
 
 class DetectionWorkload(ImageWorkload):
-    """Object detection on COCO, from a pretrained backbone."""
+    """Object detection on COCO, trained from a pretrained backbone."""
 
     runs_required = 5
     options: DetectionOptions
@@ -50,18 +57,22 @@ class DetectionWorkload(ImageWorkload):
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
         self.model: Mapping[str, Json] = {**settings.model, "classes": dataset_info.sizes["classes"]}
-        """`settings.model` with the classes of the data."""
+        """`settings.model` with the number of classes of the data set."""
 
     @classmethod
     @abstractmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """What a reference run starts from (from random weights it is another task): the file, the arrays of it that a model
-        takes, and what reads them."""
+        """Return the pretrained backbone of a reference run.
+
+        Training from random weights would be a different task. Returns the published file, the
+        shapes of the arrays that the model needs, and the function that decodes the file.
+        """
 
     @classmethod
     @abstractmethod
     def counts(cls, settings: Settings) -> DatasetInfo:
-        """Those of the prepared data; COCO's published ones under profile=synthetic."""
+        """Return the counts of the prepared data, or COCO's published counts under
+        profile=synthetic."""
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
@@ -69,14 +80,14 @@ class DetectionWorkload(ImageWorkload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """`counts`; another backbone than the published one is a note."""
+        """Return `counts`, with a note if the backbone differs from the published backbone."""
         of_data, (published, *_) = cls.counts(settings), cls.backbone(settings.model)
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, published)))
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def decayed_rate(self, step: int) -> float:
-        """The rate after the warm-up: in steps, or half a cosine."""
+        """Return the learning rate after the warm-up: step decay or half a cosine."""
         values = self.options
         if values.decay == "steps":
             return schedules.step_decay(step, self.decay_steps, values.learning_rate, values.decay_factor)
@@ -90,30 +101,39 @@ class DetectionWorkload(ImageWorkload):
     @property
     @abstractmethod
     def decay_steps(self) -> Sequence[int]:
-        """The steps from which on the rate is lower."""
+        """Steps at which the learning rate is reduced."""
 
     @property
     def first_decay_step(self) -> int | None:
-        """The first of the steps; a cosine begins where the warm-up ends."""
+        """First of `decay_steps`, or None for a cosine, which begins at the end of the warm-up."""
         return self.decay_steps[0] if self.options.decay == "steps" else None
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Those of a run from random weights."""
+        """Return the weights of a run that starts from random weights."""
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework; the backbone from `backbone.weights`, if there is one."""
+        """Return weights drawn by hash, identical in every framework.
+
+        If `backbone.weights` is set, the backbone is loaded from that file.
+        """
         _, shapes, _ = self.backbone(self.settings.model)
         return backbones.initial_weights(self.settings, shapes, self.drawn_weights(seed))
 
 
 def judged(folder: Path, images: Array, found: Arrays) -> tuple[dict[str, Any], Array]:
-    """The ground truth of a prepared data set, and detections beside it as COCO's metric takes them (`average_precision.rows`).
+    """Return the ground truth of a prepared data set and the detections as input for COCO's metric.
 
-    `images` (N,): COCO's ids of the validation images; `found`: of n detections `number` (n,) of its image, `box`, `score`,
-    and `label` from 1.
+    Args:
+        folder: Folder of the prepared data.
+        images: COCO ids (N,) of the validation images.
+        found: Arrays of n detections: `number` (n,), the position of its image in `images`, `box`,
+            `score`, and `label` from 1.
+
+    Returns:
+        The ground truth and the detections (n, 7) as returned by `average_precision.rows`.
     """
     truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
     categories = np.sort([category["id"] for category in truth["categories"]])

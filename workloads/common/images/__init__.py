@@ -1,1 +1,1 @@
-"""Images without a framework: reading, resizing, batches in place, and drawing for the demo data sets."""
+"""Framework-independent image processing: reading, resizing, batches, and drawing for the demos."""

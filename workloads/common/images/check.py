@@ -1,4 +1,4 @@
-"""What is wrong with image files, found by threads before any run needs them."""
+"""Check image files in threads, before a run needs them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from workloads.files import open_stream
 
 FILES_PER_TASK = 64
 HEADER_BYTES = 1 << 14
-"""Read at first; where large metadata come before the header, the whole file is read."""
+"""Bytes read at first. If large metadata precede the header, the whole file is read."""
 JPEG_END = b"\xff\xd9"
 
 
 def check_files(paths: Sequence[str | Path], full: bool = False, threads: int = 0) -> list[Header | str]:
-    """For each file its header, or one phrase about what is wrong with it.
+    """Return the header of each file, or a phrase that describes the problem with it.
 
-    Without `full`, a JPEG's header and its last bytes are looked at: truncation is found, damage inside is not. With `full`,
-    every image is decoded. `threads` 0: four for each core while waiting for a disk, one for each while decoding.
+    Args:
+        paths: Image files.
+        full: Decode every image. Otherwise only a JPEG's header and its last bytes are checked,
+            which
+            detects truncated files but no damage inside.
+        threads: Number of threads. 0 means four per core, or one per core if `full` is set.
+            Checking
+            headers mostly waits for the disk.
     """
     workers = threads or len(os.sched_getaffinity(0)) * (1 if full else 4)
-    mine = local()
+    per_thread = local()
 
     def some(first: int) -> list[Header | str]:
-        if not hasattr(mine, "reader"):
-            mine.reader = Reader()
-        return [_check(mine.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
+        if not hasattr(per_thread, "reader"):
+            per_thread.reader = Reader()
+        return [_check(per_thread.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
 
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
         results_by_task = pool.map(some, range(0, len(paths), FILES_PER_TASK))
@@ -51,7 +57,10 @@ def _decoded(reader: Reader, path: str | Path) -> Header:
 
 
 def _header(reader: Reader, path: str | Path) -> Header:
-    """The header, after a look at the end. A JPEG that does not end as one should is decoded to know."""
+    """Return the header after a check of the file's end.
+
+    PNG files and JPEG files without an end marker are decoded completely.
+    """
     try:
         with open_stream(path) as file:
             size = os.fstat(file.fileno()).st_size

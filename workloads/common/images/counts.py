@@ -1,4 +1,4 @@
-"""Counts of image data sets, prepared or published; sizes of batches that they and the devices allow; shapes of images."""
+"""Sizes of image data sets, valid batch sizes, and shapes of images."""
 
 from __future__ import annotations
 
@@ -17,31 +17,38 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """The counts of a kind of image data set: of what is prepared in a folder, or of what was published."""
+    """Reads the counts of prepared image data sets of one kind, or of the published data set."""
 
     kind: str
-    """What messages call such a data set: `an image`."""
+    """Kind of the data set in messages, with an article: `an image`."""
     name: str
-    """The published one: `imagenet`."""
+    """Name of the published data set: `imagenet`."""
     other_counts: tuple[str, ...] = ()
-    """Counts that a prepared one must have beside these."""
+    """Additional counts that the manifest of a prepared data set must contain."""
 
     def for_settings(self, settings: Settings) -> DatasetInfo:
-        """Counts of the prepared data set, or under profile=synthetic the published ones.
+        """Return the counts of the prepared data set, or of the published one under
+        profile=synthetic.
 
-        Raises ValueError that says what to type, also for a batch size that the devices cannot share.
+        Raises ValueError with the setting to change if data are missing or if the batch size cannot
+        be divided over the devices.
         """
         dataset_info = self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
         check_batch(settings, dataset_info)
         return dataset_info
 
     def read(self, folder: Path) -> DatasetInfo:
-        """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
+        """Return the counts of the data set prepared in `folder`, read from its manifest.
+
+        Raises ValueError with the command to run if no suitable data are prepared.
+        """
         manifest = prepared(folder, self.name)
         try:
             counts = {name: int(manifest.counts[name]) for name in ("train", "val", "classes", *self.other_counts)}
         except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{folder / manifests.NAME} is not of {self.kind} data set ({manifest.dataset})") from None
+            raise ValueError(
+                f"{folder / manifests.NAME}: expected {self.kind} data set, got {manifest.dataset}"
+            ) from None
         return DatasetInfo(
             train_samples=counts["train"],
             evaluation_samples=counts["val"],
@@ -51,7 +58,7 @@ class ImageFacts:
         )
 
     def published_facts(self) -> DatasetInfo:
-        """The published counts, for runs on synthetic batches."""
+        """Return the published counts, for runs on synthetic batches."""
         counts = COUNTS[self.name]
         return DatasetInfo(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
 
@@ -59,43 +66,53 @@ class ImageFacts:
 IMAGENET = ImageFacts("an image", "imagenet")
 """ILSVRC2012."""
 COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
-"""COCO 2017, or data in its layout."""
+"""COCO 2017, or user-provided data in its layout."""
 
 
 def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
-    """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data.
+    """Check that the batch can be divided equally over the devices and is not larger than the data
+    set.
 
-    Raises ValueError that says what to type.
+    Unequal shares would need padding, which would change the statistics of batch norm. Raises
+    ValueError with the setting to change.
     """
     batch, count = settings.global_batch_size, settings.devices
     if batch % count:
         raise ValueError(
-            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
-            f"type batch=global:{max(1, round(batch / count)) * count}"
+            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding). "
+            f"Set batch=global:{max(1, round(batch / count)) * count}"
         )
     if batch > dataset_info.train_samples:
         raise ValueError(
-            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images); "
-            f"type batch=global:{dataset_info.train_samples // count * count} or less"
+            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images). "
+            f"Set batch=global:{dataset_info.train_samples // count * count} or less"
         )
 
 
 def stream_steps(images: int, global_batch_size: int, replicas: int, groups: int) -> int:
-    """Steps in which each replica has every image of its part of an epoch, in batches of one of so many groups, wherever its
-    images fall."""
+    """Return the number of steps in which each replica processes all images of its share of an
+    epoch.
+
+    Each batch contains images of a single group. The result is an upper bound that does not depend
+    on how the images are distributed over the groups.
+    """
     share = -(-images // replicas)
     return -(-share * replicas // global_batch_size) + groups - 1
 
 
 def activation_bytes(values: int, precision: str) -> int:
-    """Bytes kept for the backward pass of so many outputs of convolutions: each before and after its batch norm."""
+    """Return the bytes kept for the backward pass of `values` outputs of convolutions.
+
+    Each value is kept twice: before and after its batch norm.
+    """
     return 2 * values * (2 if precision in ("bf16", "fp16") else 4)
 
 
 def image_shapes(model: Mapping[str, Json]) -> tuple[Shape, ...]:
-    """The shapes that a model's batches can have.
+    """Return the shapes that a model's batches can have.
 
-    `model`: `padded_shapes`, a short list of (height, width) that images are padded to; or `image_size`, the sides of a square.
+    `model` contains either `padded_shapes`, a short list of (height, width) that images are padded
+    to, or `image_size`, the side of a square.
     """
     if "padded_shapes" in model:
         return tuple((int(height), int(width)) for height, width in model["padded_shapes"])

@@ -1,4 +1,4 @@
-"""What data sets of image files have in common: an index of images that stay where they are, beside a manifest."""
+"""Common base of data sets of image files: an index and a manifest. The images stay in place."""
 
 from __future__ import annotations
 
@@ -16,72 +16,75 @@ from workloads.common.images import index
 from workloads.common.manifest import Manifest
 
 MAX_NAMED = 20
-"""Problems that are named one by one; the others are counted."""
+"""Number of problems that are listed. The remaining problems are only counted."""
 SPLITS = ("train", "val")
 
 Content = TypeVar("Content")
+"""Content of a source folder, before any image is opened."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-"""What a look at a source finds, before any image is opened."""
 
 
 class ImageDataset(manifests.Prepared, Generic[Content]):
-    """A data set of image files; the attributes may be set before `prepare`."""
+    """Data set of image files. Options are set as attributes before `prepare`."""
 
     kind: ClassVar[str] = ""
-    """Of folders of the user's own the name under which they are registered; empty: a data set that has one name."""
+    """Registered name of user-provided folders. Empty for data sets with a fixed name."""
     content: ClassVar[str] = ""
-    """What of the content is compared with the published one's, in words."""
+    """Description of the content that is compared with the published data set."""
     things: ClassVar[str]
-    """What problems are counted in."""
+    """Unit in which problems are counted."""
     splits: ClassVar[tuple[str, ...]] = SPLITS
-    """Those that have an index."""
+    """Splits that have an index."""
     prepare_options = ("subset", "skip_bad", "full")
 
     def __init__(self) -> None:
         self.subset: int | None = None
-        """Keep so many training images, spread evenly, and the same share of the validation images."""
+        """Number of training images to keep, spread evenly. The same share of the validation images
+        is kept."""
         self.skip_bad = False
-        """Leave out what cannot be used, instead of refusing the data set."""
+        """Leave out invalid images instead of rejecting the data set."""
         self.full = False
-        """Decode every image, instead of looking at headers and ends."""
+        """Decode every image instead of checking only headers and ends."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
-        """What is in the folder `source`. Raises ValueError."""
+        """Return the content of the folder `source`. Raises ValueError if it is not such a data
+        set."""
 
     @abstractmethod
     def manifest(self, images: str, content: Content) -> Manifest:
-        """The manifest before the images were checked; `images` is the folder that the names start from."""
+        """Return the manifest before the images are checked. Names are relative to `images`."""
 
     @abstractmethod
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
-        """Check the images and write the prepared form below `folder`; the complete manifest and lines about what was left out.
+        """Check the images and write the prepared data to `folder`.
 
-        Raises ValueError.
+        Returns the complete manifest and a line for each entry that was left out. Raises ValueError
+        if the data set cannot be used.
         """
 
     @abstractmethod
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after a preparation."""
+        """Return the lines to print after a preparation."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Index and check the folder `source`; see `workloads.api.Dataset`."""
+        """Index and check the folder `source`. See `workloads.api.Dataset`."""
         if self.subset is not None and self.subset < 1:
-            raise ValueError(f"--subset {self.subset}: at least one image is needed")
+            raise ValueError(f"--subset {self.subset}: expected at least 1")
         source = source.resolve()
         content = self.look(source)
         manifest = self.manifest(str(source), content)
         if self.kind:
             manifest = replace(manifest, options={**manifest.options, "kind": self.kind})
-        if there := self.already(destination, lambda: manifest):
-            return there
+        if present := self.already(destination, lambda: manifest):
+            return present
         with manifests.workspace(destination) as folder:
             manifest, lines = self.write(source, folder, manifest, content)
             manifest = manifests.publish(folder, destination, manifest)
         return lines + self.lines(manifest, destination)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """What a reader of a result must know."""
+        """Return the notes that are shown with every result on this data set."""
         notes = []
         if self.subset is not None:
             notes.append(f"subset of {counts['train']:,} training images")
@@ -96,9 +99,10 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         compared: str,
         other: Sequence[str] = (),
     ) -> Manifest:
-        """The manifest with counts, notes and whether this is the published data set.
+        """Return the manifest with counts, notes, and whether this is the published data set.
 
-        `compared`: what of the content is the published one's. `other`: further notes.
+        `compared` describes the content that equals the published content. `other` are further
+        notes.
         """
         unlike = manifests.unlike(self.name, counts, compared, self.content)
         notes = [*self.notes(counts), *other, *(unlike if self.subset is None else [])]
@@ -106,7 +110,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return replace(manifest, counts=counts, notes=notes, matches_published=matches, compared=compared)
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
-        """The images against the index by size in bytes."""
+        """Check the file sizes of the images against the index."""
         root, lines = index.root(destination, manifest), []
         for split in self._indexed(manifest):
             images = index.read(destination, split, root, manifest.counts[split])
@@ -117,55 +121,57 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return lines
 
     def files(self, destination: Path) -> Iterator[str]:
-        """The images, wherever they lie, then the prepared folder; see `workloads.api.Dataset`."""
+        """Yield the images outside the prepared folder, then its files. See
+        `workloads.api.Dataset`."""
         manifest = manifests.read(destination)
         if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+            raise ValueError(f"no prepared data in {destination}. Run: {self.how()}")
         root = index.root(destination, manifest)
-        if not root.resolve().is_relative_to(destination.resolve()):  # those of generated data lie inside
+        if not root.resolve().is_relative_to(destination.resolve()):  # generated images are inside
             for split in self._indexed(manifest):
                 images = index.read(destination, split, root, manifest.counts[split])
                 yield from (images.path(number) for number in range(len(images)))
         yield from super().files(destination)
 
     def _indexed(self, manifest: Manifest) -> list[str]:
-        """The splits whose index there is: not all, in what an earlier version prepared."""
+        """Return the splits with an index. Data prepared by an earlier version may lack some."""
         return [split for split in self.splits if f"{split}_names.npy" in manifest.files]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """Look at what a split has beside its index. Raises ValueError."""
+        """Check the files of a split except its index. Raises ValueError if they are invalid."""
 
     def how(self) -> str:
-        """The command that prepares this data set."""
+        """Return the command that prepares this data set."""
         return f"suite data prepare {f'{self.kind} --name {self.name}' if self.kind else self.name} --from FOLDER"
 
     def with_name(self, name: str) -> ImageDataset[Content]:
-        """See `workloads.api.Dataset`."""
+        """Return this data set with a user-defined name. See `workloads.api.Dataset`."""
         if not self.kind:
             super().with_name(name)
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"--name {name}: letters, digits, `-`, `_` and `.` make a name; type for example --name my-{self.kind}"
+                f"--name {name}: allowed are letters, digits, `-`, `_` and `.`. Set for example --name my-{self.kind}"
             )
         self.name = name  # type: ignore[misc]  # of this instance alone
         return self
 
     def named(self, bad: Sequence[str]) -> list[str]:
-        """A line for each of the first problems, and one that counts the others."""
+        """Return a line for each of the first problems and a line with the number of the rest."""
         return [*bad[:MAX_NAMED], *([f"… and {len(bad) - MAX_NAMED:,} more"] if len(bad) > MAX_NAMED else [])]
 
     def refusal(self, bad: Sequence[str]) -> str:
-        """One line for one problem; several are listed."""
+        """Return an error message: one line for a single problem, otherwise a list."""
         if len(bad) == 1:
-            return f"{bad[0]}; repair it, or type --skip-bad to leave it out"
-        hint = "repair them, or type --skip-bad to leave them out"
-        return "\n".join([f"{len(bad):,} {self.things} cannot be used; {hint}", *self.named(bad)])
+            return f"{bad[0]}. Repair it, or set --skip-bad to leave it out"
+        hint = "Repair them, or set --skip-bad to leave them out"
+        return "\n".join([f"{len(bad):,} {self.things} cannot be used. {hint}", *self.named(bad)])
 
 
 def fill(archive_bytes: int, sizes: Iterable[int]) -> bool:
-    """Whether files of these sizes may be the content of an archive: within 3 % of its bytes.
+    """Return whether the total of the file sizes is within 3 % of the size of an archive.
 
-    tar adds 0.5 to 2.5 KB to each file, 1 to 2 % of ImageNet's; zip takes about 1 % off a JPEG.
+    tar adds 0.5 to 2.5 KB to each file, which is 1 to 2 % for ImageNet. zip reduces a JPEG by about
+    1 %.
     """
     return abs(sum(sizes) / archive_bytes - 1) < 0.03
 
@@ -174,6 +180,6 @@ def _same_bytes(path: str, expected: int) -> None:
     try:
         size = os.stat(path).st_size
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
+        raise ValueError(f"{path}: {error.strerror}. Prepare the data again") from None
     if size != expected:
-        raise ValueError(f"{path}: {size:,} bytes instead of {expected:,}; prepare the data again")
+        raise ValueError(f"{path}: {size:,} bytes instead of {expected:,}. Prepare the data again")

@@ -1,8 +1,12 @@
-"""The index of a prepared image data set: where each image lies, its label, its size. The images themselves stay put.
+"""Index of a prepared image data set: path, label and size of each image. Images stay in place.
 
-Per split, in files that are mapped into memory, in the order of their paths: `SPLIT_names.npy` (the paths below the
-source folder, UTF-8, end to end), `SPLIT_ends.npy` int64 (n,) where each ends, `SPLIT_label.npy` int32 (n,),
-`SPLIT_width.npy` and `SPLIT_height.npy` int32 (n,) in pixels, `SPLIT_bytes.npy` int64 (n,).
+The files of a split are memory-mapped and ordered by the images' paths:
+
+- `SPLIT_names.npy`: concatenated paths relative to the source folder, UTF-8
+- `SPLIT_ends.npy` int64 (n,): end of each path
+- `SPLIT_label.npy` int32 (n,)
+- `SPLIT_width.npy` and `SPLIT_height.npy` int32 (n,): size in pixels
+- `SPLIT_bytes.npy` int64 (n,): file size
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", 
 
 @dataclass(frozen=True)
 class ImageIndex:
-    """One split; arrays as above."""
+    """Index of one split. The arrays are described above."""
 
     root: Path
     names: UInt8s
@@ -37,17 +41,20 @@ class ImageIndex:
         return len(self.label)
 
     def name(self, number: int) -> str:
-        """Path of an image below the root."""
+        """Return the path of an image relative to the root."""
         first = int(self.ends[number - 1]) if number else 0
         return str(self.names[first : int(self.ends[number])].tobytes(), "utf-8", "surrogateescape")
 
     def path(self, number: int) -> str:
-        """Full path of an image."""
+        """Return the full path of an image."""
         return f"{self.root}/{self.name(number)}"
 
 
 def root(folder: Path, manifest: Manifest) -> Path:
-    """Where the images of the data set prepared in `folder` lie: a path in its manifest, relative to `folder`."""
+    """Return the root folder of the images of the data set prepared in `folder`.
+
+    The manifest contains it as a path relative to `folder`.
+    """
     return folder / str(manifest.options["images"])
 
 
@@ -60,7 +67,7 @@ def write(
     height: npt.ArrayLike,
     sizes: npt.ArrayLike,
 ) -> None:
-    """Write one split's arrays below `folder`."""
+    """Write the arrays of one split to `folder`."""
     encoded = [name.encode("utf-8", "surrogateescape") for name in names]
     arrays: dict[str, npt.NDArray[Any]] = {
         "names": np.frombuffer(b"".join(encoded), np.uint8),
@@ -75,7 +82,7 @@ def write(
 
 
 def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
-    """Map one split's arrays. Raises ValueError naming the file that is missing or something else."""
+    """Map the arrays of one split. Raises ValueError with the name of a missing or invalid file."""
     ends = mapped(folder / f"{split}_ends.npy", TYPES["ends"], count)
     lengths = {"names": int(ends[-1]) if count else 0}
     arrays = {
@@ -85,7 +92,7 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
 
 
 def join(first: ImageIndex, second: ImageIndex) -> ImageIndex:
-    """The images of two splits below one root, one after the other, in memory."""
+    """Concatenate the indexes of two splits with the same root in memory."""
     ends = np.concatenate([first.ends, second.ends + (first.ends[-1] if len(first) else 0)])
     joined = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in TYPES if name != "ends"}
     return ImageIndex(first.root, ends=ends, **joined)

@@ -1,9 +1,8 @@
-"""Image files to RGB pixels: JPEG by libjpeg-turbo, PNG (also under a JPEG's name) by OpenCV.
+"""Decode image files to RGB: JPEG with libjpeg-turbo, PNG with OpenCV, even if named as a JPEG.
 
-`exact` decoding gives the pixels of libjpeg's defaults, whether the whole image is decoded or only a part. `scaled`
-decoding may decode at 1/2, 1/4 or 1/8 of the size: other, softer pixels in less time.
-
-All decoding releases the interpreter lock. Errors are `BadImage`.
+`exact` decoding produces the pixels of libjpeg's defaults, for a whole image as well as for a part.
+`scaled` decoding may decode at 1/2, 1/4 or 1/8 of the size, which is faster and produces softer
+pixels. All decoding releases the interpreter lock. Errors are raised as `BadImage`.
 """
 
 from __future__ import annotations
@@ -27,48 +26,54 @@ Box = tuple[int, int, int, int]
 
 PNG = b"\x89PNG\r\n\x1a\n"
 JPEG = b"\xff\xd8"
-"""First bytes of the files."""
+"""First bytes of PNG and JPEG files."""
 MAX_PIXELS = 100_000_000
-"""Larger images are refused: 300 MB for each thread that decodes one. ImageNet's largest has about 61 million."""
+"""Larger images are rejected, because each decoding thread needs 300 MB for an image of this size.
+ImageNet's largest image has about 61 million pixels."""
 MAX_ASPECT = 100
-"""Longer side over shorter side; evaluation makes the shorter side 256, so the longer one stays below 25,600."""
+"""Longer side over shorter side. Evaluation resizes the shorter side to 256, which keeps the longer
+side below 25,600 pixels."""
 _HARMLESS = re.compile(
     r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform", re.IGNORECASE
 )
-"""Warnings of libjpeg that say nothing about the pixels; any other one means damage."""
+"""Warnings of libjpeg that do not concern the pixels. Every different warning indicates damage."""
 
 
 class BadImage(ValueError):
-    """What is wrong with an image file, in one line without the file's name, which the caller adds."""
+    """An invalid image file. The message is a single line without the file name, which the caller
+    adds."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What an image says about itself without being decoded."""
+    """Properties of an image that are read without decoding it."""
 
     width: int
     height: int
     kind: str
     """`jpeg` or `png`."""
     colours: str
-    """`rgb`, `grey` or `cmyk`; everything is decoded to RGB."""
+    """`rgb`, `grey` or `cmyk`. All images are decoded to RGB."""
 
 
 def read_header(data: bytes | memoryview) -> Header:
-    """The header of an image file's content, or of its beginning if that is long enough. Raises BadImage."""
+    """Return the header of an image file.
+
+    `data` is the file's content or a sufficiently long beginning of it. Raises BadImage.
+    """
     start = bytes(data[:26])
     if not start:
         raise BadImage("empty (0 bytes)")
     if start.startswith(PNG):
         if len(start) < 26:
-            raise BadImage("not a whole PNG header")
+            raise BadImage("incomplete PNG header")
         width, height, _, colour = struct.unpack(">IIBB", start[16:26])
         return _checked(Header(width, height, "png", "grey" if colour in (0, 4) else "rgb"))
     if not start.startswith(JPEG):
         raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
-    except KeyError:  # what simplejpeg makes of a header that it cannot find the end of
+    except KeyError:  # raised by simplejpeg if the header has no end
         raise BadImage("damaged JPEG header (ends before it is complete)") from None
     except ValueError as error:
         raise BadImage(f"damaged JPEG header ({error})") from None
@@ -76,21 +81,22 @@ def read_header(data: bytes | memoryview) -> Header:
 
 
 def _checked(header: Header) -> Header:
-    """The header of an image that is neither empty nor too large."""
+    """Return the header if the image is neither empty nor too large. Raises BadImage otherwise."""
     width, height = header.width, header.height
     if min(width, height) < 1:
         raise BadImage(f"{width} x {height} pixels")
     if width * height > MAX_PIXELS:
-        raise BadImage(f"{width:,} x {height:,} pixels; at most {MAX_PIXELS:,} in all are allowed")
+        raise BadImage(f"{width:,} x {height:,} pixels, more than the maximum of {MAX_PIXELS:,} in total")
     if max(width, height) > MAX_ASPECT * min(width, height):
-        raise BadImage(f"{width:,} x {height:,} pixels; at most {MAX_ASPECT} times as long as wide is allowed")
+        raise BadImage(f"{width:,} x {height:,} pixels, more than the maximum aspect ratio of {MAX_ASPECT}")
     return header
 
 
 class Reader:
-    """Reads and decodes images for one thread, in buffers that grow to the largest image and are used again.
+    """Reads and decodes images in a single thread, with reusable buffers that grow to the largest
+    image.
 
-    What `read`, `decode` and `decode_part` return is valid until the next call.
+    The results of `read`, `decode` and `decode_part` are valid until the next call.
     """
 
     def __init__(self) -> None:
@@ -99,7 +105,8 @@ class Reader:
         self._regions = turbo.RegionDecoder() if turbo.library() else None
 
     def read(self, path: str | Path, size: int | None = None) -> memoryview:
-        """A file's content. Raises BadImage if it cannot be read or is not `size` bytes long."""
+        """Return the content of a file. Raises BadImage if it is unreadable or not `size` bytes
+        long."""
         try:
             with open_stream(path) as file:
                 length = os.fstat(file.fileno()).st_size
@@ -115,7 +122,7 @@ class Reader:
         return self._file.data[:length]
 
     def decode(self, data: memoryview) -> UInt8s:
-        """A whole image as (height, width, 3) uint8 RGB. Raises BadImage."""
+        """Return a whole image as (height, width, 3) uint8 RGB. Raises BadImage."""
         header = read_header(data)
         if header.kind == "png":
             return _decode_png(data, header)
@@ -124,10 +131,12 @@ class Reader:
         return decode_jpeg(data, self._room(header.height * header.width * 3))
 
     def decode_part(self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1) -> UInt8s:
-        """The pixels of `box` of an image that is known to be `width` x `height`, uint8 RGB.
+        """Return the pixels of `box`, uint8 RGB, of an image with the known size `width` x
+        `height`.
 
-        With `denominator` 2, 4 or 8: the same part at that fraction of the size (rounded outwards) if the image is a JPEG,
-        else as if it were 1. Raises BadImage, also if the image has another size.
+        With `denominator` 2, 4 or 8, the part of a JPEG is decoded at that fraction of the size
+        (rounded outwards). For PNG and CMYK images the denominator is ignored. Raises BadImage if
+        the image is invalid or has a different size.
         """
         if self._regions is not None:
             part = self._decode_region(self._regions, data, box, width, height, denominator)
@@ -147,7 +156,8 @@ class Reader:
     def _decode_region(
         self, regions: turbo.RegionDecoder, data: memoryview, box: Box, width: int, height: int, denominator: int
     ) -> UInt8s | None:
-        """`decode_part` by the library that can crop; None if it cannot crop this image."""
+        """Decode a part with the library that can crop, or return None if it cannot crop this
+        image."""
         if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None
         try:
@@ -160,14 +170,18 @@ class Reader:
             raise BadImage(f"damaged JPEG ({error})") from None
 
     def _room(self, size: int) -> UInt8s:
-        """The buffer for pixels, at least `size` bytes."""
+        """Return the buffer for pixels with at least `size` bytes."""
         if size > self._pixels.size:
             self._pixels = np.empty(size, np.uint8)
         return self._pixels
 
 
 def _has_tables(data: memoryview) -> bool:
-    """Whether a JPEG brings its own tables. The library would use those of the file before: pixels that depend on the order."""
+    """Return whether a JPEG contains its decoding tables.
+
+    Without them, the library would use the tables of the previous file, so the pixels would depend
+    on the order of the files.
+    """
     for part in (data[:4096], data):
         start = bytes(part)
         if b"\xff\xc4" in start and b"\xff\xdb" in start:
@@ -176,7 +190,7 @@ def _has_tables(data: memoryview) -> bool:
 
 
 def reduced(box: Box, denominator: int) -> Box:
-    """A box in the pixels of an image at 1 / `denominator` of the size, rounded outwards."""
+    """Return a box in pixels of an image at 1 / `denominator` of the size, rounded outwards."""
     left, top, width, height = box
     right, bottom = -(-(left + width) // denominator), -(-(top + height) // denominator)
     left, top = left // denominator, top // denominator
@@ -184,9 +198,10 @@ def reduced(box: Box, denominator: int) -> Box:
 
 
 def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = None) -> UInt8s:
-    """A JPEG that is not CMYK, decoded into `room`; `size` = (height, width) of a reduced image. Raises BadImage.
+    """Decode a JPEG that is not CMYK into `room`.
 
-    A recoverable error is an error here, unless it says nothing about the pixels.
+    `size` is the (height, width) of a reduced image. Raises BadImage even for recoverable errors,
+    unless they do not concern the pixels.
     """
     height, width = size or (0, 0)
     options = {"min_height": height, "min_width": width, "buffer": room}
@@ -202,7 +217,7 @@ def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = N
 
 
 def _decode_png(data: memoryview, header: Header) -> UInt8s:
-    """A PNG; an alpha channel is dropped, 16 bits become 8."""
+    """Decode a PNG to RGB with 8 bits per channel. An alpha channel is dropped."""
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     if pixels is None:
         raise BadImage("damaged PNG")
@@ -211,7 +226,10 @@ def _decode_png(data: memoryview, header: Header) -> UInt8s:
 
 
 def _decode_cmyk(data: memoryview) -> UInt8s:
-    """A CMYK or YCCK JPEG. Adobe's, which say so in a marker, hold inverted inks: red = C·K / 255."""
+    """Decode a CMYK or YCCK JPEG to RGB.
+
+    JPEGs with Adobe's marker hold inverted inks: red = C·K / 255.
+    """
     try:
         inks = simplejpeg.decode_jpeg(data, colorspace="CMYK")
     except ValueError as error:

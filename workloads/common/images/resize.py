@@ -1,16 +1,19 @@
-"""Resizing into a slot of a batch. Several things are called bilinear.
+"""Bilinear resizing into a slot of a batch, in two variants.
 
-Plain, for ResNet-50: pixel centres at one half, the four neighbours of a place, no smoothing before shrinking. That is
-TensorFlow's present `tf.image.resize(method="bilinear", antialias=False)`, rounded to uint8, and OpenCV's INTER_LINEAR. Not
-its reference's: that calls the legacy `tf.compat.v1.image.resize`, whose pixels begin at whole numbers, so that an image
-made smaller by s is sampled (s - 1) / 2 pixels further up and left (imagenet_preprocessing.py; docs/images.md has by how
-much pixels differ). No library here has that one.
+Plain, for ResNet-50: pixel centers at one half, interpolation between the four nearest pixels, no
+smoothing before shrinking. This is TensorFlow's current `tf.image.resize(method="bilinear",
+antialias=False)`, rounded to uint8, and OpenCV's INTER_LINEAR. ResNet's reference differs. It calls
+the legacy `tf.compat.v1.image.resize`, whose pixels begin at integer coordinates. If an image is
+shrunk by a factor of s, the reference samples it (s - 1) / 2 pixels further up and left
+(imagenet_preprocessing.py). docs/images.md shows by how much the pixels differ. No library used
+here implements the legacy variant.
 
-Smooth, for SSD: Pillow's, whose triangle becomes as wide as the pixels that are shrunk into one. Its reference resizes Pillow
-images (utils.py, torchvision's `Resize`), so these are its pixels, bit for bit. On photographs of 640 x 480 made 300 x 300
-the plain kind is 1.8 to 2.8 of 255 levels away on average and up to 128 at edges; OpenCV's INTER_AREA, another function,
-1.0. Such an image takes 1.5 ms instead of 0.2; the whole input is still more than twice as fast as torchvision's
-(benchmarks/coco_input.py).
+Smooth, for SSD: Pillow's bilinear filter, whose triangle is as wide as the pixels that are merged
+into a single pixel. SSD's reference resizes Pillow images (utils.py, torchvision's `Resize`), so
+the pixels are identical. For photographs of 640 x 480 resized to 300 x 300, the plain variant
+differs by 1.8 to 2.8 of 255 levels on average and by up to 128 at edges. OpenCV's INTER_AREA
+differs by 1.0 on average. The smooth variant takes 1.5 ms per image instead of 0.2 ms. The complete
+input pipeline is still more than twice as fast as torchvision's (benchmarks/coco_input.py).
 """
 
 from __future__ import annotations
@@ -24,14 +27,20 @@ from workloads.common.arrays import Int64s, UInt8s
 
 
 def resize_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
-    """Resize `source` (h, w, 3) to the size of `out` (H, W, 3, contiguous), in place; `flip` mirrors left and right."""
+    """Resize `source` (h, w, 3) to the size of `out` (H, W, 3, contiguous) and write it to `out`.
+
+    `flip` mirrors the image horizontally.
+    """
     cv2.resize(source, (out.shape[1], out.shape[0]), dst=out, interpolation=cv2.INTER_LINEAR)
     if flip:
         cv2.flip(out, 1, dst=out)
 
 
 def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
-    """`resize_into` with Pillow's bilinear, smooth where it shrinks; the interpreter lock is released meanwhile."""
+    """Resize like `resize_into`, but with Pillow's bilinear filter, which smooths when it shrinks.
+
+    The interpreter lock is released during the operation.
+    """
     resized = np.asarray(Image.fromarray(source).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR))
     if flip:
         cv2.flip(resized, 1, dst=out)
@@ -40,20 +49,23 @@ def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
 
 
 def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
-    """(height, width) with the shorter side about `shorter` and the aspect kept.
+    """Return (height, width) with a shorter side of about `shorter` and the same aspect ratio.
 
-    As in the reference (imagenet_preprocessing.py, `_smallest_size_at_least`): both sides by one ratio in float32, rounded
-    down, so that of one image size in eight the shorter side is `shorter` - 1 (332 x 500 becomes 255 x 385).
+    As in the reference (imagenet_preprocessing.py, `_smallest_size_at_least`), both sides are
+    multiplied by the same float32 ratio and rounded down. For an eighth of all image sizes the
+    shorter side becomes `shorter` - 1 (332 x 500 becomes 255 x 385).
     """
     ratio = np.float32(shorter) / np.float32(min(height, width))
     return int(np.float32(height) * ratio), int(np.float32(width) * ratio)
 
 
 def bounded_size(height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int) -> tuple[Int64s, Int64s]:
-    """Heights and widths with the shorter side `shorter`, or less where the longer one would be above `longest`, aspect kept.
+    """Return heights and widths with the shorter side `shorter` and the same aspect ratio.
 
-    Rounding as in maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side down, a limited
-    shorter side to the nearest; so the longer one may pass `longest` by half of the aspect ratio.
+    The shorter side is reduced further if the longer side would exceed `longest`. Rounding follows
+    maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side is
+    rounded down, and a limited shorter side is rounded to the nearest integer. Therefore the longer
+    side may exceed `longest` by half of the aspect ratio.
     """
     sides = np.stack(np.broadcast_arrays(np.asarray(height, np.int64), np.asarray(width, np.int64)))
     least, most = sides.min(0), sides.max(0)
@@ -65,7 +77,10 @@ def bounded_size(height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, long
 
 
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
-    """Resize to `evaluation_size`, and write the centre to `out` (H, W, 3); H and W are at most its shorter side."""
+    """Resize to `evaluation_size` and write the center to `out` (H, W, 3).
+
+    H and W are at most the shorter side of the resized image.
+    """
     height, width = evaluation_size(source.shape[0], source.shape[1], shorter)
     assert max(out.shape[:2]) <= min(height, width), f"a centre of {out.shape[:2]} of images of {height} x {width}"
     resized = cv2.resize(source, (width, height), interpolation=cv2.INTER_LINEAR)

@@ -1,4 +1,4 @@
-"""Which images of a data set come in batches of which shape."""
+"""Grouping of images by the shape of their batches."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from workloads.common.images.index import ImageIndex
 
 @dataclass(frozen=True)
 class ShapeGroup:
-    """The images of a split of which batches with one shape, or with shapes up to one, are made."""
+    """Images of a split whose batches have the same shape, or shapes up to a maximum."""
 
     shape: Shape
     count: int
     images: Int64s | None = None
-    """(count,) in ascending order; None: all of the split."""
+    """(count,) in ascending order. None means all images of the split."""
 
     def __getitem__(self, places: Int64s) -> Int64s:
-        """The images at some places of the group."""
+        """Return the images at the given positions in the group."""
         return places if self.images is None else self.images[places]
 
 
 def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int64s | None = None) -> list[ShapeGroup]:
-    """The images that are wider than high, and the others (maskrcnn_benchmark data/build.py: h / w below 1, or not).
+    """Divide the images into a group that is wider than high and a group of the rest.
 
-    Each group has the largest of the shapes of its orientation; only images `used` (rising), if given.
+    The rule is the same as in maskrcnn_benchmark (data/build.py: h / w below 1, or not). The shape
+    of each group is the largest of the shapes of its orientation. `used` (ascending) restricts the
+    groups to some images.
     """
     chosen = np.arange(len(images)) if used is None else used
     lying = images.width[chosen] > images.height[chosen]
@@ -45,11 +47,11 @@ def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int6
 
 
 def count_name(shape: Shape) -> str:
-    """Under which `DatasetInfo.sizes` has the number of training images in batches of a shape."""
+    """Return the key of the number of training images of a shape in `DatasetInfo.sizes`."""
     return f"train_{shape[0]}x{shape[1]}"
 
 
 def with_group_counts(dataset_info: DatasetInfo, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> DatasetInfo:
-    """The facts with the number of training images in the group of each shape."""
+    """Return `dataset_info` with the number of training images of each shape."""
     counts = {count_name(group.shape): group.count for group in groups}
     return replace(dataset_info, sizes={**dataset_info.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts})

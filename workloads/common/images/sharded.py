@@ -1,11 +1,14 @@
-"""Batches of a prepared image data set, shared by replicas and made by threads while training runs.
+"""Batches of a prepared image data set, distributed over replicas and prefetched by threads.
 
-Step s of an epoch takes positions s·G … of the epoch's random permutation; the last step is filled up from the beginning
-of the same permutation, so that every batch is full (batch norm would see padding). Replica r of R takes positions
-r·G/R … (r + 1)·G/R - 1 of each. Validation images lie in contiguous shares, each looked at by exactly one replica.
-What happens to an image depends on (seed, epoch, image) alone, never on replica, process or thread.
+Step s of an epoch uses positions s·G … of the epoch's random permutation, where G is the global
+batch size. The last step is filled up from the beginning of the same permutation, so every batch is
+full (padding would change the statistics of batch norm). Replica r of R uses positions r·G/R … (r +
+1)·G/R - 1 of each step. Validation images are divided into contiguous shares, and exactly one
+replica evaluates each image.
 
-Where a model pads images to several shapes, each replica fills batches of one shape by itself (Mask R-CNN's `StreamOrder`).
+The processing of an image depends only on (seed, epoch, image), never on the replica, process or
+thread. If a model pads images to several shapes, each replica separately fills batches of a single
+shape (Mask R-CNN's `StreamOrder`).
 """
 
 from __future__ import annotations
@@ -35,15 +38,16 @@ from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)
 SUBSTITUTES = 100
-"""With `skip_bad`, so many images in a row may be damaged before the run ends."""
+"""Maximum number of consecutive damaged images with `skip_bad` before the run ends."""
 
 Begun = tuple[dict[str, Array], "list[Future[None]]"]
-"""Arrays of a batch, and the tasks that complete them."""
+"""Arrays of a batch and the tasks that complete them."""
 Making = tuple[list[Batch], "list[Future[None]]"]
+"""Batches of the local replicas and the tasks that complete them."""
 
 
 class ImageJob(NamedTuple):
-    """A training batch to be made."""
+    """Description of a training batch to be prepared."""
 
     images: Int64s
     """(B,)"""
@@ -52,16 +56,17 @@ class ImageJob(NamedTuple):
 
 
 class Order(Protocol):
-    """Which images the steps of an epoch have."""
+    """Assignment of images to the steps of an epoch."""
 
     steps: int
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """Images first … stop - 1 of the global batch of a step, one replica's, and their shape."""
+        """Return images first … stop - 1 of a step's global batch, which belong to one replica, and
+        their shape."""
 
 
 class EpochOrder:
-    """Which images the steps of an epoch have: all of one shape."""
+    """Assignment of images to the steps of an epoch if all batches have the same shape."""
 
     def __init__(self, group: ShapeGroup, batch_size: int, seed: int, epoch: int) -> None:
         self.group, self.batch_size = group, batch_size
@@ -69,29 +74,29 @@ class EpochOrder:
         self.permutation = Permutation(stream(seed, "image order", epoch), group.count)
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """Images first … stop - 1 of the global batch of a step, and their shape."""
+        """Return images first … stop - 1 of a step's global batch and their shape."""
         places = step * self.batch_size + np.arange(first, stop)
         return self.group[self.permutation(places % self.group.count)], self.group.shape
 
 
 def reduction(box: Box, shape: Shape) -> int:
-    """The strongest reduction of a crop that is larger than the `shape` it is resized to: 1, 2, 4 or 8.
+    """Return the strongest reduction (1, 2, 4 or 8) of a crop that will be resized to `shape`.
 
-    At least half of the shape's height and width must be left.
+    The reduced crop must have at least half of the shape's height and width.
     """
     return next((by for by in DENOMINATORS if 2 * box[3] >= by * shape[0] and 2 * box[2] >= by * shape[1]), 1)
 
 
 class ImageData(ABC):
-    """`workloads.api.DataPipeline` over a prepared image data set. Subclasses say what is drawn for images and made of them.
+    """`workloads.api.DataPipeline` over a prepared image data set.
 
-    A batch stays as it is for as long as anything refers to its arrays or to views of them.
-
-    `data_threads=0` means the cores of the process (`own_cores`). Raises ValueError if nothing is prepared in the data folder.
+    Subclasses define the random draws and the arrays of a batch. The memory of a batch is not
+    reused while any reference to its arrays or their views exists. `data_threads=0` means the cores
+    of the process (`own_cores`). Raises ValueError if the data folder contains no prepared data.
     """
 
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
-    """Options of the workload, which may have different defaults."""
+    """Options of the workload. Subclasses may set different defaults."""
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.dataset_info, self.worker, self.seed = dataset_info, worker, seed
@@ -114,44 +119,52 @@ class ImageData(ABC):
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
-        """Images that a line on stderr has named."""
+        """Images that have already been reported on stderr."""
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
-        """The images of `train` or `val`."""
+        """Return the index of `train` or `val`."""
         count = self.dataset_info.train_samples if split == "train" else self.dataset_info.evaluation_samples
         return index.read(self.folder, split, root, count)
 
     def grouped(self, split: str) -> list[ShapeGroup]:
-        """The images of a split by the shape of their batches."""
+        """Return the images of a split, grouped by the shape of their batches."""
         return [ShapeGroup(self.shapes[0], len(self.images if split == "train" else self.evaluation_images))]
 
     def order(self, epoch: int) -> Order:
-        """Which images each step of an epoch has."""
+        """Return the assignment of images to the steps of an epoch."""
         (group,) = self.groups
         return EpochOrder(group, self.global_batch_size, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
-        """The shape of a replica's batch of some images of the group that has `shape`: that one, or a smaller one."""
+        """Return the shape of a replica's batch of `images`: the group's `shape` or a smaller
+        shape."""
         return shape
 
     @abstractmethod
     def begin(self, job: ImageJob) -> Begun:
-        """Begin to make a training batch; its images are written to `take(…, job.shape)`."""
+        """Start the preparation of a training batch. Its images are written to `take(…,
+        job.shape)`."""
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
-        """Arrays beside `image` and `valid` of an evaluation batch: labels, 0 where `valid` is False and `images` has 0."""
+        """Return the arrays of an evaluation batch, except `image` and `valid`.
+
+        The default is labels. They are 0 for padding, for which `valid` is False and `images` is 0.
+        """
         return {"label": self.evaluation_images.label[images] * valid}
 
     @abstractmethod
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Write a decoded evaluation image to its place (H, W, 3)."""
+        """Write a decoded evaluation image to its slot (H, W, 3)."""
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """The batches of steps first_step … stop_step - 1; may run across epochs."""
+        """Return the batches of steps first_step … stop_step - 1, which may span several epochs."""
         return self._ahead(self._train(first_step, stop_step))
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """This process's images in batches; replica r has images r·⌈N/R⌉ … of the validation set."""
+        """Return the batches of this process's validation images.
+
+        Replica r evaluates images r·⌈N/R⌉ … of the validation set.
+        """
         return self._ahead(self._evaluation())
 
     def close(self) -> None:
@@ -160,22 +173,23 @@ class ImageData(ABC):
         self.pool.close()
 
     def finish(self) -> None:
-        """Wait until all that has been begun ahead is complete."""
+        """Wait for all started batches."""
         for ahead in list(self._running):
             ahead.finish()
 
-    # -- what subclasses make batches with ------------------------------------------------------------------------
+    # -- helpers of subclasses ------------------------------------------------------------------------------------
 
     def take(self, count: int, shape: Shape) -> UInt8s:
-        """Memory for `count` images of one of the shapes."""
+        """Return memory for `count` images of the given shape."""
         if count not in self._buffers:
             self._buffers[count] = Buffers(count * 3 * max(height * width for height, width in self.shapes))
         return self._buffers[count].take((count, *shape, 3))
 
     def part(self, reader: Reader, image: int, box: Box, shape: Shape) -> UInt8s:
-        """The pixels of a crop of a training image that is going to be resized to `shape`. Raises BadImage.
+        """Return the pixels of a crop of a training image that will be resized to `shape`.
 
-        Under `scaled`, of a crop that is larger than `shape`, at a fraction of the size.
+        With `scaled` decoding, a crop that is larger than `shape` is decoded at a fraction of the
+        size. Raises BadImage.
         """
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
         denominator = reduction(box, shape) if self.scaled else 1
@@ -183,8 +197,10 @@ class ImageData(ABC):
         return reader.decode_part(data, box, width, height, denominator)
 
     def make_or_replace(self, image: int, make: Callable[[int], None]) -> int:
-        """`make` a training image; with `skip_bad` the data set's next one in the place of a damaged one, in every framework
-        alike. Returns the one that was made. Raises BadImage with the file's name.
+        """Call `make` with a training image and return the image that was used.
+
+        With `skip_bad`, the next image of the data set replaces a damaged image, in the same way in
+        every framework. Raises BadImage with the file's name.
         """
         for _ in range(SUBSTITUTES):
             try:
@@ -241,7 +257,7 @@ class ImageData(ABC):
                 yield batches, tasks
 
     def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
-        """A batch that some images do not fill up: the rest is black."""
+        """Start an evaluation batch. If there are too few images, the rest is black."""
         size, real = self.evaluation_batch_size, len(images)
         numbers, valid, pixels = np.zeros(size, np.int64), np.arange(size) < real, self.take(size, shape)
         numbers[:real] = images
@@ -252,7 +268,8 @@ class ImageData(ABC):
         )
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
-        """Write one evaluation image; a damaged one always ends the run, since none may be lost."""
+        """Write an evaluation image. A damaged image always ends the run, because none may be left
+        out."""
         path = self.evaluation_images.path(image)
         try:
             self.evaluation_image(reader.decode(reader.read(path, int(self.evaluation_images.bytes[image]))), out)

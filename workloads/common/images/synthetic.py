@@ -1,4 +1,4 @@
-"""Synthetic batches of images, for throughput alone."""
+"""Synthetic image batches for throughput measurements."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from workloads.common.randomness import bits, stream
 
 
 class SyntheticData(ABC):
-    """`workloads.api.DataPipeline` of a few batches, made once and handed out in turn, never copied. Subclasses give targets.
+    """`workloads.api.DataPipeline` of a few precomputed batches that are reused without copying.
 
-    The batches take the model's shapes in turn, the replicas of a step the same one.
+    Subclasses define the targets. The batches cycle through the model's shapes. All replicas of a
+    step have the same shape.
     """
 
     BATCHES: ClassVar[int]
-    """So many at least."""
+    """Minimum number of batches."""
     STREAM: ClassVar[str]
-    """Label of the random numbers."""
+    """Label of the random number stream."""
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.settings, self.dataset_info, self.worker = settings, dataset_info, worker
@@ -41,19 +42,19 @@ class SyntheticData(ABC):
 
     @abstractmethod
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """The arrays beside `image` of a batch of `count` images of `self.shape`.
+        """Return the arrays of a batch of `count` images of `self.shape`, except `image`.
 
-        Draws have `key` and first coordinates from 1 on.
+        Random numbers are drawn with `key` and a first coordinate of 1 or more.
         """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Batches of the real sizes; which of the synthetic images they hold means nothing."""
+        """Yield batches of the real sizes. The choice of the synthetic images is arbitrary."""
         for step in range(first_step, stop_step):
             numbers = (step + replica * len(self.shapes) for replica in self.worker.replica_ids)
             yield [self.batches[number % len(self.batches)] for number in numbers]
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Nothing: synthetic data has no quality."""
+        """Return an empty iterator, because synthetic data have no quality metric."""
         return iter(())
 
     def close(self) -> None:

@@ -1,10 +1,12 @@
-"""What libjpeg-turbo has and simplejpeg does not offer, through ctypes: decoding a part of an image.
+"""Bindings (ctypes) to the partial JPEG decoding of libjpeg-turbo, which simplejpeg does not offer.
 
-The shared library is the one inside the `turbojpeg` wheel, or the system's. Where neither is there, or an image is of a
-kind that it cannot crop, callers decode the whole image; the pixels are the same, since all of them are libjpeg-turbo with
-its default settings (accurate DCT, smooth upsampling of colour).
+The shared library comes from the `turbojpeg` wheel or from the system. If both are missing, or if
+the library cannot crop an image, callers decode the whole image. The pixels are the same, because
+every decoder here is libjpeg-turbo with its default settings (accurate DCT, smooth chroma
+upsampling).
 
-API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0): a handle for each thread, `tj3SetCroppingRegion` after the header.
+API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0), with a handle for each thread.
+`tj3SetCroppingRegion` is called after the header is read.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ _DECOMPRESS = 1
 _PIXELS_RGB = 0
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLOURS, _LOSSLESS = 4, 5, 6, 7, 8, 15
 _COLOURS_CROPPED = frozenset({0, 1, 2})
-"""RGB, YCbCr and grey; CMYK is converted from the whole image."""
+"""RGB, YCbCr and gray. CMYK is converted from the whole image."""
 _BLOCK_WIDTHS = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8, 5: 32}
-"""Subsampling (4:4:4, 4:2:2, 4:2:0, grey, 4:4:0, 4:1:1) to the width in pixels of the units that a region begins with."""
+"""Alignment of a region's left edge in pixels, by subsampling (4:4:4, 4:2:2, 4:2:0, gray, 4:4:0,
+4:1:1)."""
 _MARGIN = 2
-"""Pixels beside a region that are decoded too: smooth upsampling of colour looks one sample, two pixels, to each side."""
+"""Additional pixels decoded on each side of a region. Smooth chroma upsampling reads a chroma
+sample on each side, which corresponds to two pixels."""
 _WARNING = 0
 
 
@@ -42,7 +46,7 @@ class _Factor(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The shared library, None if there is none that can crop."""
+    """Return the shared library, or None if no available library can crop."""
     spec = importlib.util.find_spec("turbojpeg")
     folder = Path(spec.origin).parent / "turbojpeg.libs" if spec and spec.origin else Path("nowhere")
     bundled = [str(path) for path in sorted(folder.glob("libturbojpeg*.so*"))]
@@ -56,7 +60,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
-    """Argument types; AttributeError for a library older than 3.0."""
+    """Set the argument types. Raises AttributeError if the library is older than 3.0."""
     pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     lib.tj3Init.argtypes, lib.tj3Init.restype = [integer], pointer
     lib.tj3Destroy.argtypes, lib.tj3Destroy.restype = [pointer], None
@@ -71,21 +75,21 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
 
 
 class DecoderWarning(ValueError):
-    """What the library says of an image."""
+    """An error or warning that the library reported for an image."""
 
     def __init__(self, text: str, warning: bool) -> None:
         super().__init__(text)
         self.warning = warning
-        """True if the pixels were decoded nevertheless."""
+        """True if the pixels were decoded despite the problem."""
 
 
 class RegionDecoder:
-    """A decoder for one thread. Raises RuntimeError where there is no library (see `library`)."""
+    """Decoder for use in a single thread. Raises RuntimeError if `library` returns None."""
 
     def __init__(self) -> None:
         lib = library()
         if lib is None:
-            raise RuntimeError("no libturbojpeg that can decode a part of an image")
+            raise RuntimeError("libturbojpeg with support for partial decoding is not available")
         self._lib = lib
         self._handle = lib.tj3Init(_DECOMPRESS)
         self._data = np.empty(0, np.uint8)
@@ -99,9 +103,9 @@ class RegionDecoder:
         raise DecoderWarning(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
 
     def open(self, data: memoryview) -> tuple[int, int, int]:
-        """Width and height of a JPEG, which `decode` is about then, and the width of a unit in pixels (0: cannot be cropped).
+        """Open a JPEG for `decode` and return its width, height and crop alignment in pixels.
 
-        Raises DecoderWarning.
+        The alignment is 0 if the image cannot be cropped. Raises DecoderWarning.
         """
         lib, handle = self._lib, self._handle
         self._data = np.frombuffer(data, np.uint8)
@@ -120,10 +124,18 @@ class RegionDecoder:
         room: Callable[[int], UInt8s],
         denominator: int = 1,
     ) -> UInt8s:
-        """The pixels of `box` = (left, top, width, height): a view of `room`, which gives memory of so many bytes or more.
+        """Decode the pixels of `box` = (left, top, width, height) of the opened JPEG.
 
-        `denominator` 2, 4 or 8 decodes at that fraction of the size; `box` counts pixels of the reduced image. Raises
-        DecoderWarning.
+        Args:
+            header: Result of `open`.
+            box: Region in pixels of the reduced image.
+            room: Function that returns a buffer of at least the given number of bytes. The result
+                is a
+                view of this buffer.
+            denominator: 2, 4 or 8 decodes at that fraction of the size.
+
+        Raises:
+            DecoderWarning: The image cannot be decoded.
         """
         lib, handle = self._lib, self._handle
         full_width, _, unit = header

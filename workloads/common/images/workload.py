@@ -1,4 +1,4 @@
-"""What workloads on images have in common: options of reading, full batches, dummy batches, bytes of activations."""
+"""Common base of workloads on images: options, full batches, dummy batches, activation size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.api import ArraySpec, Batch, DatasetInfo, EpochSamples, Settings,
 from workloads.common.images import counts
 
 GREY = 128
-"""Of the pixels of dummy batches."""
+"""Pixel value of dummy batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,28 +19,31 @@ class ImageOptions:
 
     decode: str = option(
         "exact",
-        "JPEG decoding; scaled: at reduced size where a crop is larger than needed, which is faster and changes pixels",
+        "JPEG decoding. scaled: decode larger crops than needed at a reduced size, which is faster and changes pixels",
         choices=("exact", "scaled"),
         key="data.decode",
     )
     skip_bad: bool = option(
-        False, "leave out samples that cannot be read, and say so, instead of ending the run", key="data.skip_bad"
+        False, "leave out unreadable samples, with a line on stderr, instead of ending the run", key="data.skip_bad"
     )
     evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
-        "torch.compile, XLA, hybridize; auto: hybridize, XLA on GPUs, which no measurement on a GPU has chosen",
+        "torch.compile, XLA or hybridize. auto: hybridize, and XLA on GPUs, which was not measured on a GPU",
         choices=("auto", "on", "off"),
     )
     fused_norms: str = option(
         "auto",
-        "PyTorch on GPUs: batch norm, sum and ReLU in the same kernels (Triton); auto: off, until measured",
+        "PyTorch on GPUs: batch norm, sum and ReLU in the same Triton kernels. auto: off, because it was not measured",
         choices=("auto", "on", "off"),
     )
 
 
 class ImageWorkload(Workload):
-    """Training batches hold `image`, uint8 (B, H, W, 3), and are always full: batch norm would see padding."""
+    """Workload with full training batches of `image`, uint8 (B, H, W, 3).
+
+    Batches are never padded, because padding would change the statistics of batch norm.
+    """
 
     sample_unit = "images"
 
@@ -51,11 +54,11 @@ class ImageWorkload(Workload):
     @classmethod
     @abstractmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Values that one image leaves for the backward pass."""
+        """Return the number of values per image that are kept for the backward pass."""
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Of `activation_values`, in the precision of the run."""
+        """Return the bytes of `activation_values` in the run's precision."""
         return counts.activation_bytes(cls.activation_values(settings), settings.precision)
 
     @property
@@ -71,26 +74,28 @@ class ImageWorkload(Workload):
 
     @property
     def images_per_replica(self) -> int:
-        """Images of one device in one step: what batch norm's statistics are taken over."""
+        """Images per device and step, over which batch norm computes its statistics."""
         return self.settings.global_batch_size // self.settings.devices
 
     @property
     def evaluation_batch_size(self) -> int:
-        """Images of one device in one evaluation step: the option, or all that a device has where these are fewer."""
+        """Images per device and evaluation step: the option, or the device's share if that is
+        smaller."""
         size: int = self.options.evaluation_batch_size
         return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
     @property
     def image_shapes(self) -> Sequence[counts.Shape]:
-        """(height, width) of every shape that batches come in, largest first."""
+        """(height, width) of every shape of batches, largest first."""
         return counts.image_shapes(self.settings.model)
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Arrays beside `image` of a training batch of `count` images."""
+        """Return the arrays of a training batch of `count` images, except `image`."""
         return {}
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One for each size: every replica has the same number of images in every step."""
+        """Return the training batch of each shape. All replicas have the same number of images per
+        step."""
         count = self.images_per_replica
         return [
             {"image": ArraySpec((count, height, width, 3), "uint8"), **self.target_shapes(count)}
@@ -98,12 +103,12 @@ class ImageWorkload(Workload):
         ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One for each size, of `evaluation_batch_size` images."""
+        """Return the evaluation batch of each shape, with `evaluation_batch_size` images."""
         count = self.evaluation_batch_size
         return [{"image": ArraySpec((count, height, width, 3), "uint8")} for height, width in self.image_shapes]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Grey images, and targets of 0: the first class, background."""
+        """Return gray images with targets of 0, which is the first class or the background."""
         batch = super().dummy_batch(specs)
         batch.arrays["image"].fill(GREY)
         return batch

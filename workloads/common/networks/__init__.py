@@ -1,1 +1,1 @@
-"""Networks without a framework: layers of residual trunks, initial values, and pretrained weights from published files."""
+"""Framework-independent networks: layer lists, initial values, pretrained weights from files."""

@@ -1,7 +1,8 @@
-"""Pretrained backbones (`backbone.weights=`): the published file, held against its digest, then converted once.
+"""Pretrained backbones (`backbone.weights=`): the published file is verified, then converted once.
 
-The conversion is a small prepared data set: DATA/backbones/WORKLOAD-DIGEST/ with `weights.npz` and, last, a manifest.
-Settings carry the file's name and digest; workers find the folder by the digest, beside the data set, and read arrays only.
+The converted weights are a small prepared data set in DATA/backbones/WORKLOAD-DIGEST/, with
+`weights.npz` and a manifest, which is written last. The settings contain the file's name and
+digest. Workers find the folder, which is next to the data set, by the digest and read only arrays.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from workloads.files import read_bytes
 
 WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
-"""Files above are not opened: ResNet-152 has 240 MB."""
+"""Maximum size of a file. ResNet-152's weights have 240 MB."""
 
-_Bytes = bytes  # a class below has a field of this name
+_Bytes = bytes  # a field of a class below is named `bytes`
 Shapes = Mapping[str, tuple[int, ...]]
-"""Canonical name, which is torchvision's, to the shape of every array that a workload takes."""
+"""Shape of every array that a workload needs, by its canonical name (torchvision's name)."""
 Decode = Callable[[bytes], Mapping[str, Array]]
-"""A file's content to its arrays by canonical name; raises ValueError, in one line without a file name, for a bad one."""
+"""Function that converts a file's content to arrays by canonical name.
+
+It raises ValueError for an invalid file, with a message in one line without the file name.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +42,20 @@ class BackboneOptions:
 
     backbone_weights: str | None = option(
         None,
-        "the published file of weights (docs of the workload); only under profile=reference",
+        "published file of weights (docs of the workload). Only for profile=reference",
         key="backbone.weights",
     )
     backbone_allow_other: bool = option(
-        False, "take other weights of the same network; makes the division open", key="backbone.allow_other"
+        False, "accept different weights of the same network, which makes the division open", key="backbone.allow_other"
     )
     backbone: Mapping[str, str] | None = field(default=None, metadata={"internal": True})
-    """File name and digest of the weights, once `resolve` has read them."""
+    """File name and digest of the weights, set by `resolve`."""
 
 
 @dataclass(frozen=True)
 class Resaved:
-    """A file that its publisher says to hold the weights of another one, saved in another form."""
+    """File that contains the weights of a published file in a different format, according to its
+    publisher."""
 
     file: str
     url: str
@@ -59,29 +64,32 @@ class Resaved:
 
 @dataclass(frozen=True)
 class Published:
-    """The file that a reference run starts from. One of the digests is known: the one that its publisher, or the rules,
-    give."""
+    """Pretrained weights of a reference run.
+
+    Either `sha256` or `md5` is set: the digest given by the publisher or by the rules.
+    """
 
     file: str
     url: str
     bytes: int | None = None
-    """None: not published."""
+    """Size of the file, or None if it is not published."""
     sha256: str = ""
     resaved: Resaved | None = None
-    """Taken as well. The rules allow the weights of the other one: until both conversions are the same, such a run is
+    """Alternative file, which is also accepted. The rules allow the weights of the original file.
+    Until both files have been converted to the same arrays, a run with the alternative file is
     open."""
     md5: str = ""
     network: str = "torchvision's ImageNet backbone"
 
     def is_content(self, data: _Bytes) -> bool:
-        """Whether `data` are what was published."""
+        """Return whether `data` is the content of the published file."""
         if self.sha256:
             return hashlib.sha256(data).hexdigest() == self.sha256
         return hashlib.md5(data, usedforsecurity=False).hexdigest() == self.md5
 
     @property
     def described(self) -> str:
-        """`resnet34-333f7ec4.pth (87,306,240 bytes, 333f7ec4…)`"""
+        """File name, size and digest: `resnet34-333f7ec4.pth (87,306,240 bytes, 333f7ec4…)`."""
         digest = f"{self.sha256[:8]}…" if self.sha256 else f"MD5 {self.md5[:8]}…"
         return f"{self.file} ({digest})" if self.bytes is None else f"{self.file} ({self.bytes:,} bytes, {digest})"
 
@@ -97,33 +105,43 @@ RESNET34 = Published(
         sha256="b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f",
     ),
 )
-"""The only pretraining that the rules allow (reference download_resnet34_backbone.sh); the name carries the digest's start.
+"""The only pretrained weights that the rules allow (reference download_resnet34_backbone.sh). The
+file name contains the beginning of the digest.
 
-`resaved`: pytorch/vision pull request 3620, "weights are unchanged". Its digest is that of public scripts which check the
-download; its start stands in the name.
+`resaved` is the file of pytorch/vision pull request 3620 ("weights are unchanged"). Its digest is
+taken from public scripts that verify the download, and its beginning is part of the file name.
 """
 
 
 def resolve(settings: Settings, published: Published, shapes: Shapes, decode: Decode = torch_files.decode) -> Settings:
-    """Settings that name the backbone by file and digest, with its weights converted: `shapes` of what `decode` reads.
+    """Return the settings with the backbone's file name and digest, and convert its weights.
 
-    Of a file saved again, `weights_of` says whose weights it was shown to hold: those of the published one, if that was
-    converted on this machine too, for the same workload, and the arrays have the same digest.
+    profile=reference requires a file. The remaining profiles start from random weights. If the file
+    is `published.resaved`, `weights_of` names the published file whose weights it was shown to
+    contain. This requires that the published file was also converted on this machine for the same
+    workload and that the arrays have the same digest.
 
-    profile=reference needs one; the others start from random weights. Raises ValueError, in one line, for a file that is
-    missing, another one or damaged.
+    Args:
+        settings: Settings of the run.
+        published: Weights that a reference run starts from.
+        shapes: Names and shapes of the arrays to convert.
+        decode: Function that reads the arrays of the file.
+
+    Raises:
+        ValueError: The file is missing, damaged or not the published file. The message has one
+            line.
     """
-    given, allow_other = (settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other"))
+    weights, allow_other = (settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other"))
     if settings.profile != "reference":
-        if given or allow_other:
-            raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights; leave it out")
+        if weights or allow_other:
+            raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights. Leave it out")
         return settings
-    if not given:
+    if not weights:
         raise ValueError(
-            f"workload={settings.workload} profile=reference starts from {published.network} {published.file}: "
-            f"download {published.url} and type backbone.weights=PATH (profile=demo and profile=synthetic need none)"
+            f"workload={settings.workload} profile=reference starts from {published.network} {published.file}. "
+            f"Download {published.url} and set backbone.weights=PATH. profile=demo and profile=synthetic do not need it"
         )
-    path = Path(os.path.expanduser(str(given))).absolute()
+    path = Path(os.path.expanduser(str(weights))).absolute()
     try:
         data = _read(path, published)
         digest = hashlib.sha256(data).hexdigest()
@@ -131,8 +149,8 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
         is_published = published.is_content(data)
         if not is_published and not resaved and not allow_other:
             raise ValueError(
-                f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.described}; download "
-                f"{published.url}, or type backbone.allow_other=true (division open)"
+                f"expected the published {published.described}, got {len(data):,} bytes with SHA-256 {digest[:8]}…. "
+                f"Download {published.url}, or set backbone.allow_other=true (open division)"
             )
         arrays = _convert(data, digest, _folder(settings, digest), shapes, decode)
         backbone = {"file": path.name, "sha256": digest}
@@ -141,20 +159,20 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
         if resaved and arrays == _converted(_folder(settings, published.sha256), published.sha256):
             backbone["weights_of"] = published.sha256
     except ValueError as error:
-        raise ValueError(f"backbone.weights={given}: {error}") from None
+        raise ValueError(f"backbone.weights={weights}: {error}") from None
     return replace(settings, options={**settings.options, "backbone": backbone, "backbone_weights": str(path)})
 
 
 def _read(path: Path, published: Published) -> bytes:
-    """The content of a plain file of a sensible size; a pipe or a device is not opened."""
+    """Return the content of a regular file of limited size. Pipes and devices are not opened."""
     try:
         return read_bytes(path, BYTES_MAXIMUM)
     except OSError as error:
-        raise ValueError(f"{error.strerror}; {published.file} comes from {published.url}") from None
+        raise ValueError(f"{error.strerror}. Download {published.file} from {published.url}") from None
 
 
 def folder(settings: Settings) -> Path:
-    """Where the converted weights of the settings' backbone are: below the folder that holds the data sets."""
+    """Return the folder of the converted backbone weights. It is next to the data sets."""
     return _folder(settings, str(settings.options["backbone"]["sha256"]))
 
 
@@ -163,7 +181,10 @@ def _folder(settings: Settings, digest: str) -> Path:
 
 
 def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode: Decode) -> str:
-    """Write `shapes` of the file that holds `data`, unless that is done already; the digest of the arrays."""
+    """Convert the arrays named in `shapes` unless this is done already, and return their digest.
+
+    `data` is the content of the file.
+    """
     present = _converted(destination, digest)
     if present is not None:
         return present
@@ -177,15 +198,16 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
             published = manifests.publish(place, destination, manifest)
     except OSError as error:
         raise ValueError(
-            f"{destination} cannot be written ({error.strerror}); point SUITE_DATA_DIR elsewhere"
+            f"{destination} cannot be written ({error.strerror}). Set SUITE_DATA_DIR to a different folder"
         ) from None
     return str(published.files[WEIGHTS]["sha256"])
 
 
 def _converted(place: Path, digest: str) -> str | None:
-    """The digest of the arrays that were converted from the file with a digest; None if it was not converted.
+    """Return the digest of the arrays converted from the file with `digest`.
 
-    Raises ValueError if `place` holds something else, or a conversion that is damaged.
+    Returns None if the file was not converted. Raises ValueError if `place` contains something else
+    or a damaged conversion.
     """
     if manifests.read(place) is None:
         return None
@@ -193,7 +215,10 @@ def _converted(place: Path, digest: str) -> str | None:
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    """An .npz of the same bytes for the same arrays, without a time of writing: two processes may convert at once."""
+    """Write an .npz without timestamps, so that equal arrays result in identical files.
+
+    Two processes may therefore convert at the same time.
+    """
     with zipfile.ZipFile(path, "w") as archive:
         for name, value in arrays.items():
             entry = io.BytesIO()
@@ -202,34 +227,41 @@ def _write(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
-    """The arrays that `shapes` name, in its order; others (layer4, fc) are dropped.
+    """Return the arrays named in `shapes`, in this order. Further arrays (layer4, fc) are dropped.
 
-    Raises ValueError unless each is there with its shape, float32 and finite, and no variance is negative.
+    Raises ValueError if an array is missing, has a different shape, is not float32 or not finite,
+    or if a variance is negative.
     """
     for name, shape in shapes.items():
         if name not in arrays:
-            raise ValueError(f"{name} is missing: weights of another network")
+            raise ValueError(f"{name} is missing. The weights belong to a different network")
         value = arrays[name]
         if value.shape != shape or value.dtype != np.float32:
-            raise ValueError(f"{name} is {value.dtype} {value.shape}, not float32 {shape}: weights of another network")
+            raise ValueError(
+                f"{name} is {value.dtype} {value.shape}, not float32 {shape}. The weights belong to a different network"
+            )
         if not np.isfinite(value).all() or (name.endswith("running_var") and value.min() < 0):
-            raise ValueError(f"{name} holds a number that is not finite, or a negative variance: the file is damaged")
+            raise ValueError(f"{name} has a number that is not finite, or a negative variance. The file is damaged")
     return {name: arrays[name] for name in shapes}
 
 
 def _check(place: Path, digest: str) -> manifests.Manifest:
-    """The manifest of the conversion of the file with this digest. Raises ValueError unless `place` holds it undamaged."""
+    """Return the manifest of the conversion of the file with `digest`.
+
+    Raises ValueError if `place` does not contain this conversion or if it is damaged.
+    """
     manifest = manifests.read(place)
     if manifest is None or manifest.source.get("sha256") != digest or WEIGHTS not in manifest.files:
-        raise ValueError(f"{place} does not hold the converted weights; remove it and start again")
+        raise ValueError(f"{place} does not contain the converted weights. Remove this folder and start again")
     manifests.verify(place, manifest)
     return manifest
 
 
 def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
-    """The converted arrays by name; none where the run starts from random weights.
+    """Return the converted arrays by name, or an empty dictionary if the run starts from random
+    weights.
 
-    Raises ValueError if they are gone, or are not those that the settings name.
+    Raises ValueError if the arrays are missing or do not match the settings.
     """
     if not settings.options.get("backbone"):
         return {}
@@ -242,7 +274,10 @@ def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
 def initial_weights(
     settings: Settings, shapes: Shapes, drawn: Iterable[tuple[str, Array]]
 ) -> Iterator[tuple[str, Array]]:
-    """`drawn`, but for the arrays of `load`, which also come where nothing is drawn (statistics). Raises as `load`."""
+    """Yield `drawn`, with pretrained arrays in place of random arrays, and then the rest of `load`.
+
+    The rest are statistics, for which no random values are drawn. Raises the errors of `load`.
+    """
     pretrained = load(settings, shapes)
     for name, value in drawn:
         yield name, pretrained.pop(name, value)
@@ -250,13 +285,16 @@ def initial_weights(
 
 
 def described(settings: Settings) -> str:
-    """What the log says: file and digest, or `random`."""
+    """Return the backbone's log entry: file and digest, or `random`."""
     chosen = settings.options.get("backbone")
     return f"{chosen['file']} sha256:{chosen['sha256']}" if chosen else "random"
 
 
 def notes(settings: Settings, published: Published) -> tuple[str, ...]:
-    """A note for a run that starts from other weights than the published ones, or may do so: a label, and a deviation."""
+    """Return a note if the run may start from weights other than the published weights.
+
+    The note labels the run and makes its division open.
+    """
     chosen = settings.options.get("backbone")
     if not chosen or published.sha256 in (chosen["sha256"], chosen.get("weights_of")):
         return ()

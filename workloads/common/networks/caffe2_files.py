@@ -1,8 +1,8 @@
-"""Arrays out of pickles of Python 2 (Detectron's `R-50.pkl`, CIFAR-10's batches), without executing anything.
+"""Read arrays from pickles of Python 2 (Detectron's `R-50.pkl`, CIFAR-10's batches) safely.
 
-Such a file is one pickle of Python 2: a dictionary of names and NumPy arrays, or one that has it under `blobs`. It is
-untrusted: names and opcodes are held against an allow-list (torch_pickle.py), and NumPy's own functions are never called
-by it.
+Each file is a single Python 2 pickle. It contains a dictionary of names and NumPy arrays, either
+directly or under `blobs`. The file is untrusted: names and opcodes are checked against an
+allow-list (torch_pickle.py), and the pickle never calls NumPy's functions.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ DIMENSIONS_MAXIMUM = 8
 
 
 class _Type:
-    """Stands for `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
+    """Replaces `numpy.dtype`, which a pickle calls with (kind, align, copy)."""
 
     def __init__(self, kind: object = None, *unused: object) -> None:
         if not isinstance(kind, bytes) or kind not in DTYPES:
-            raise ValueError(f"an array of type {str(kind)[:20]}")
+            raise ValueError(f"an array has the unsupported type {str(kind)[:20]}")
         self.dtype = DTYPES[kind]
 
     def __setstate__(self, state: object) -> None:
-        """(version, byte order, …)"""
-        order = b"|" if self.dtype == "u1" else b"<"  # a byte has none
+        """Check the state (version, byte order, …)."""
+        order = b"|" if self.dtype == "u1" else b"<"  # bytes have no order
         if not isinstance(state, tuple) or len(state) < 2 or state[1] != order:
-            raise ValueError("an array that is not little-endian")
+            raise ValueError("an array is not little-endian")
 
 
 class _Array:
-    """Stands for `numpy.ndarray`; its state is (version, shape, type, is Fortran, content)."""
+    """Replaces `numpy.ndarray`. Its state is (version, shape, type, is Fortran, content)."""
 
     value: Array | None = None
 
     def __setstate__(self, state: object) -> None:
-        """The values, a copy in C order. Raises ValueError where sizes do not fit."""
+        """Copy the values to an array in C order. Raises ValueError if the sizes do not match."""
         if not isinstance(state, tuple) or len(state) != 5:
-            raise ValueError("an array without state")
+            raise ValueError("an array has no state")
         _, shape, kind, is_fortran, content = state
         is_shape = isinstance(shape, tuple) and all(isinstance(side, int) and side >= 0 for side in shape)
         if not is_shape or not isinstance(kind, _Type) or not isinstance(content, bytes):
-            raise ValueError("an array without shape, type or content")
+            raise ValueError("an array lacks a shape, type or content")
         if len(shape) > DIMENSIONS_MAXIMUM or math.prod(shape) * np.dtype(kind.dtype).itemsize != len(content):
-            raise ValueError("an array that does not fit its content")
+            raise ValueError("the size of an array does not match its content")
         flat = np.frombuffer(content, kind.dtype)
         self.value = np.array(flat.reshape(shape, order="F" if is_fortran else "C"), order="C")
 
 
 def _reconstruct(*unused: object) -> _Array:
-    """Stands for NumPy's function of this name: an array that its state fills."""
+    """Return an array that is filled by its state. Replaces NumPy's function of this name."""
     return _Array()
 
 
@@ -67,31 +67,37 @@ ALLOWED: torch_pickle.Allowed = {
 
 
 def is_dictionary(data: bytes) -> bool:
-    """Whether a pickle begins with a dictionary, as these files do; PyTorch's begin with a number or are archives."""
+    """Return whether a pickle begins with a dictionary, as these files do.
+
+    PyTorch's files begin with a number or are archives.
+    """
     return data[:1] == b"\x80" and data[2:3] == b"}"
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Name to array; what is no array (a configuration) is dropped.
+    """Return the arrays of the file by name, without its further entries (a configuration).
 
-    Raises ValueError, in one line without a file name, for whatever is no such file, damaged, or not allowed.
+    Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
+    has one line without the file name.
     """
     loaded = dictionary(data)
     blobs = loaded.get(b"blobs", loaded)
     if not isinstance(blobs, dict):
-        raise ValueError("holds no dictionary of weights")
+        raise ValueError("the file contains no dictionary of weights")
     arrays = {name: _plain(value) for name, value in blobs.items() if isinstance(name, bytes)}
     return {name.decode("ascii", "replace"): value for name, value in arrays.items() if isinstance(value, np.ndarray)}
 
 
 def dictionary(data: bytes) -> dict[object, Any]:
-    """The dictionary of any such pickle, strings as bytes, arrays as arrays where they are its values.
+    """Return the dictionary in a pickle, with strings as bytes and top-level arrays as NumPy
+    arrays.
 
-    Raises ValueError, in one line without a file name, for whatever is no such file, damaged, or not allowed.
+    Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
+    has one line without the file name.
     """
     loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
     if not isinstance(loaded, dict):
-        raise ValueError("holds no dictionary of weights")
+        raise ValueError("the file contains no dictionary of weights")
     return {name: _plain(value) for name, value in loaded.items()}
 
 

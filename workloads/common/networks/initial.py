@@ -1,4 +1,4 @@
-"""Initial weights as a hash of (seed, name, element): the same bytes in every framework."""
+"""Initial weights as a hash of (seed, name, element), identical in every framework."""
 
 from __future__ import annotations
 
@@ -11,18 +11,27 @@ from workloads.common.quantiles import inverse_normal
 from workloads.common.randomness import bits, normal, stream, uniform
 
 _CHUNK = 1 << 22
-"""Elements drawn at a time: bounds the memory of the uint64 hashes to 32 MiB."""
+"""Number of elements drawn together. It limits the memory of the uint64 hashes to 32 MiB."""
 TRUNCATED_DEVIATION = 0.87962566103423978
-"""Standard deviation of a standard normal variable cut off at ±2."""
+"""Standard deviation of a standard normal variable truncated at ±2."""
 _BELOW = 0.022750131948179195
-"""Probability of a standard normal variable below -2."""
+"""Probability that a standard normal variable is below -2."""
 
 
 def draw(seed: int, name: str, shape: tuple[int, ...], kind: str, scale: float) -> Array:
-    """float32 of `shape`; element i depends on (seed, name, i) alone.
+    """Draw a float32 array of `shape`, in which element i depends only on (seed, name, i).
 
-    `kind`: `normal` (standard deviation `scale`), `truncated` (normal, cut off at twice its deviation, so widened that
-    its standard deviation is `scale`), `uniform` (in ±scale). Raises ValueError for another kind.
+    Args:
+        seed: Seed of the run.
+        name: Name of the parameter.
+        shape: Shape of the array.
+        kind: `normal` with standard deviation `scale`, `truncated` (normal, truncated at twice its
+            deviation and then widened so that its standard deviation is `scale`), or `uniform` in
+            ±`scale`.
+        scale: Standard deviation or half the range.
+
+    Raises:
+        ValueError: `kind` has a different value.
     """
     key, size = stream(seed, f"weights/{name}"), math.prod(shape)
     out = np.empty(size, np.float32)
@@ -39,4 +48,4 @@ def _values(random: np.ndarray, kind: str) -> np.ndarray:
         return uniform(random) * 2 - 1
     if kind == "truncated":
         return inverse_normal(_BELOW + uniform(random) * (1 - 2 * _BELOW)) / TRUNCATED_DEVIATION
-    raise ValueError(f"kind {kind}: one of normal, truncated, uniform")
+    raise ValueError(f"kind={kind}: allowed: normal, truncated, uniform")

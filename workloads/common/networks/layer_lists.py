@@ -1,8 +1,9 @@
-"""Networks as lists of layers, without a framework: what every framework's interpreter walks.
+"""Networks as framework-independent lists of layers, which each framework's interpreter runs.
 
-A `Builder` appends layers and keeps track of the map, so that sizes of fully connected layers, multiply-adds and activations
-follow from the image's size. Parameters have canonical names; weights of convolutions are (outputs, inputs, height, width),
-of fully connected layers (outputs, inputs), where a map is flattened channel by channel.
+A `Builder` appends layers and tracks the shape of the feature map. From the image size it derives
+the sizes of fully connected layers, the multiply-adds and the activations. Parameters have
+canonical names. Weights are (outputs, inputs, height, width) for convolutions and (outputs, inputs)
+for fully connected layers, which flatten a map channel by channel.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from workloads.common.networks.initial import draw
 from workloads.common.networks.residual import Block, Shapes
 
 Pair = tuple[int, int]
-"""Of rows and of columns."""
+"""A value for rows and a value for columns."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution; a batch norm after it if `norm` names one; ReLU."""
+    """A convolution, a batch norm if `norm` is set, and ReLU."""
 
     name: str
     inputs: int
@@ -32,7 +33,7 @@ class Convolution:
     kernel: Pair
     stride: int
     padding: Pair
-    """Zeros on both sides."""
+    """Number of zeros on each side."""
     norm: str | None
     """Name of the batch norm."""
     has_bias: bool
@@ -47,7 +48,8 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Pool:
-    """Pooling. An average counts the zeros of the padding; maxima are of maps without negative values."""
+    """Pooling. Averages include the zeros of the padding. Maps for max pooling have no negative
+    values."""
 
     kind: str
     """`max` or `avg`."""
@@ -55,19 +57,20 @@ class Pool:
     stride: int
     padding: int
     ceil: bool
-    """A window that lies partly beyond the lower or right border counts too."""
+    """Whether windows that extend partly beyond the lower or right border are included."""
     extra: Pair
-    """Rows and columns by which the last windows go beyond the padded map."""
+    """Rows and columns by which the last windows extend beyond the padded map."""
 
 
 @dataclass(frozen=True)
 class GlobalPool:
-    """The mean of each channel: a vector of features."""
+    """Mean of each channel, which results in a feature vector."""
 
 
 @dataclass(frozen=True)
 class ResponseNorm:
-    """x / (k + alpha / size · Σ x²)^beta over `size` neighbouring channels (Krizhevsky et al. 2012, section 3.3)."""
+    """x / (k + alpha / size · Σ x²)^beta over `size` neighboring channels (Krizhevsky et al. 2012,
+    section 3.3)."""
 
     size: int = 5
     alpha: float = 1e-4
@@ -77,22 +80,25 @@ class ResponseNorm:
 
 @dataclass(frozen=True)
 class Dropout:
-    """Values are dropped in training; the mask is that of `workloads.common.dropout`, rows, columns, channels in this order."""
+    """Dropout of values during training.
+
+    `workloads.common.dropout` computes the mask, in the order rows, columns, channels.
+    """
 
     label: str
     rate: float
     map: tuple[int, ...]
-    """(height, width, channels), or (features,)."""
+    """(height, width, channels) or (features,)."""
 
     @property
     def width(self) -> int:
-        """Values of an image's mask."""
+        """Number of values in the mask of an image."""
         return math.prod(self.map)
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Fully connected, with bias; a map is flattened first."""
+    """Fully connected layer with bias. A map is flattened first."""
 
     name: str
     inputs: int
@@ -102,16 +108,16 @@ class Linear:
 
 @dataclass(frozen=True)
 class Residual:
-    """A block of the suite's residual trunk."""
+    """Residual block of a trunk (`residual.Block`)."""
 
     block: Block
     maps: tuple[Pair, ...]
-    """Of each convolution's output; the shortcut's is that of the last one."""
+    """Output size of each convolution. The shortcut has the output size of the last convolution."""
 
 
 @dataclass(frozen=True)
 class Concatenation:
-    """Branches that see the same map; their channels stand one after another."""
+    """Branches with the same input map, whose output channels are concatenated."""
 
     branches: tuple[tuple[Layer, ...], ...]
 
@@ -121,38 +127,40 @@ Layer = Convolution | Pool | GlobalPool | ResponseNorm | Dropout | Linear | Resi
 
 @dataclass(frozen=True)
 class Network:
-    """A classifier: layers from normalised images (B, 3, S, S) to logits (B, classes)."""
+    """Classifier as layers from normalized images (B, 3, S, S) to logits (B, classes)."""
 
     name: str
     layers: tuple[Layer, ...]
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
-    """Of pixels of 0 … 1: images are normalised to (pixel / 255 - mean) / deviation."""
+    """Standard deviation of pixel values in 0 … 1. The normalization is (pixel / 255 - mean) /
+    deviation."""
     epsilon: float
     momentum: float
-    """Of batch norms; share of the new statistic in the running one."""
+    """Weight of the new batch statistic in the running statistic of batch norms."""
     gain: str
-    """Start weights are uniform with variance 2 / fan-in (`he`) or 2 / (fan-in + fan-out) (`glorot`); biases are 0."""
+    """Variance of the uniform initial weights: 2 / fan-in (`he`) or 2 / (fan-in + fan-out)
+    (`glorot`). Biases are 0."""
 
     @property
     def classes(self) -> int:
-        """Of the last layer."""
+        """Number of outputs of the last layer."""
         last = self.layers[-1]
         assert isinstance(last, Linear)
         return last.outputs
 
     @property
     def dropouts(self) -> list[Dropout]:
-        """In the order of the layers; none lies in a branch."""
+        """Dropout layers in their order. Branches contain no dropout."""
         return [layer for layer in self.layers if isinstance(layer, Dropout)]
 
 
 class Small(ValueError):
-    """The image is too small for the network: a map has no pixel left."""
+    """Raised if the image is too small for the network, so that a map would have no pixels."""
 
 
 class Builder:
-    """Layers so far, and the shape of what they give."""
+    """The layers added so far and the shape of their output."""
 
     def __init__(self, channels: int, rows: int, columns: int) -> None:
         self.channels, self.rows, self.columns = channels, rows, columns
@@ -169,7 +177,7 @@ class Builder:
         norm: str | None = None,
         bias: bool | None = None,
     ) -> Builder:
-        """A convolution with ReLU; by default with a bias where no norm follows."""
+        """Add a convolution with ReLU. By default it has a bias unless a norm follows."""
         size, zeros = pair(kernel), pair(padding)
         rows = (self.rows + 2 * zeros[0] - size[0]) // stride + 1
         columns = (self.columns + 2 * zeros[1] - size[1]) // stride + 1
@@ -187,18 +195,18 @@ class Builder:
         return self
 
     def response_norm(self) -> Builder:
-        """Local response norm with Caffe's constants (bvlc_googlenet/train_val.prototxt)."""
+        """Add a local response norm with Caffe's constants (bvlc_googlenet/train_val.prototxt)."""
         self.layers.append(ResponseNorm())
         return self
 
     def global_pool(self) -> Builder:
-        """The mean of each channel."""
+        """Add the mean of each channel."""
         self._grow(GlobalPool(), (self.channels, 1, 1))
         self.flat = True
         return self
 
     def dropout(self, rate: float) -> Builder:
-        """Dropout of what there is."""
+        """Add dropout with the current shape."""
         number = sum(isinstance(layer, Dropout) for layer in self.layers)
         size = (self.channels,) if self.flat else (self.rows, self.columns, self.channels)
         self.layers.append(Dropout(f"dropout_{number}", rate, size))
@@ -219,12 +227,15 @@ class Builder:
         return self
 
     def fork(self, *branches: Callable[[Builder], Builder]) -> Builder:
-        """Branches, each of which appends its layers to a builder that begins here."""
-        grown = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
-        first = grown[0]
-        assert all((one.rows, one.columns) == (first.rows, first.columns) for one in grown)
-        channels = sum(one.channels for one in grown)
-        self._grow(Concatenation(tuple(tuple(one.layers) for one in grown)), (channels, first.rows, first.columns))
+        """Add parallel branches. Each function appends its layers to a builder that starts at this
+        point."""
+        built = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
+        first = built[0]
+        assert all((builder.rows, builder.columns) == (first.rows, first.columns) for builder in built)
+        channels = sum(builder.channels for builder in built)
+        self._grow(
+            Concatenation(tuple(tuple(builder.layers) for builder in built)), (channels, first.rows, first.columns)
+        )
         return self
 
     def _grow(self, layer: Layer, shape: tuple[int, int, int]) -> None:
@@ -235,12 +246,16 @@ class Builder:
 
 
 def pair(value: int | Pair) -> Pair:
-    """The same for rows and columns, unless given for each."""
+    """Return (value, value) for an integer and a pair unchanged."""
     return (value, value) if isinstance(value, int) else value
 
 
 def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> tuple[int, int]:
-    """Windows along a side, and by how many pixels the last one goes beyond the padded map."""
+    """Return the number of windows along a side and the pixels the last window extends beyond the
+    map.
+
+    The map includes its padding.
+    """
     free = side + 2 * padding - kernel
     if free < 0 and not ceil:
         raise Small
@@ -249,7 +264,10 @@ def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> t
 
 
 def convolutions(layers: Sequence[Layer]) -> Iterator[tuple[Convolution | residual.Convolution, Pair]]:
-    """Each convolution with the size of its output, in the order of the parameters; those of branches and blocks too."""
+    """Yield each convolution with its output size, in the order of the parameters.
+
+    Convolutions of branches and residual blocks are included.
+    """
     for layer in layers:
         if isinstance(layer, Convolution):
             yield layer, layer.map
@@ -263,12 +281,12 @@ def convolutions(layers: Sequence[Layer]) -> Iterator[tuple[Convolution | residu
 
 
 def linears(network: Network) -> list[Linear]:
-    """The fully connected layers; all come after the convolutions."""
+    """Return the fully connected layers, which all follow the convolutions."""
     return [layer for layer in network.layers if isinstance(layer, Linear)]
 
 
 def shapes(network: Network) -> Shapes:
-    """Canonical name to shape of every trained parameter."""
+    """Return the shape of every trained parameter by canonical name."""
     shape_of = residual.parameter_shapes(layer for layer, _ in convolutions(network.layers))
     for layer in linears(network):
         shape_of |= {f"{layer.name}.weight": (layer.outputs, layer.inputs), f"{layer.name}.bias": (layer.outputs,)}
@@ -276,39 +294,45 @@ def shapes(network: Network) -> Shapes:
 
 
 def statistics(network: Network) -> Shapes:
-    """Canonical name to shape of every running statistic."""
+    """Return the shape of every running statistic by canonical name."""
     return residual.statistic_shapes(layer for layer, _ in convolutions(network.layers))
 
 
 def norms(network: Network) -> frozenset[str]:
-    """Names of the batch norms."""
+    """Return the names of the batch norms."""
     return frozenset(layer.norm for layer, _ in convolutions(network.layers) if layer.norm is not None)
 
 
 def parameter_count(network: Network) -> int:
-    """Number of trained values."""
+    """Return the number of trained values."""
     return sum(math.prod(shape) for shape in shapes(network).values())
 
 
 def multiply_adds(network: Network) -> int:
-    """Of convolutions and fully connected layers, for one image, forward."""
+    """Return the multiply-adds of a forward pass of one image.
+
+    Only convolutions and fully connected layers are included.
+    """
     maps = sum(math.prod(layer.shape) * rows * columns for layer, (rows, columns) in convolutions(network.layers))
     return maps + sum(layer.inputs * layer.outputs for layer in linears(network))
 
 
 def activation_values(network: Network) -> int:
-    """Numbers that convolutions and fully connected layers give for one image."""
+    """Return the number of outputs of convolutions and fully connected layers for one image."""
     maps = sum(layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers))
     return maps + sum(layer.outputs for layer in linears(network))
 
 
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter: weights as `gain` says, biases and shifts 0, scales 1."""
+    """Yield (name, float32 array) of every parameter.
+
+    Weights follow `gain`, scales are 1, biases and shifts are 0.
+    """
     scales = {f"{name}.weight" for name in norms(network)}
     for name, shape in shapes(network).items():
         if len(shape) == 1:
             yield name, np.full(shape, float(name in scales), np.float32)
         else:
             outputs, inputs, *kernel = shape
-            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(kernel)  # of `he` fan-in alone
+            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(kernel)  # `he` uses only fan-in
             yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / fans))

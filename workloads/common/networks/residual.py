@@ -1,8 +1,9 @@
-"""Residual networks as lists of layers, without a framework: what ResNets and detectors on a ResNet trunk have alike.
+"""Residual networks as framework-independent lists of layers, shared by ResNets and detectors.
 
-Names are torchvision's (`conv1`, `bn1`, `layer1.0.conv1`, `layer1.0.downsample.0`, …), so that its published weights fit.
-Convolutions of a trunk have no bias, a batch norm follows each, and all pad (kernel - 1) / 2 on every side; the 3×3 max pool
-after the stem has stride 2 and pads 1. Weights are (outputs, inputs, height, width).
+Names are torchvision's (`conv1`, `bn1`, `layer1.0.conv1`, `layer1.0.downsample.0`, …), so its
+published weights can be loaded. Convolutions of a trunk have no bias and are followed by a batch
+norm. All pad (kernel - 1) / 2 on every side. The 3×3 max pool after the stem has stride 2 and a
+padding of 1. Weights are (outputs, inputs, height, width).
 """
 
 from __future__ import annotations
@@ -28,31 +29,32 @@ BLOCKS: Mapping[int, tuple[str, tuple[int, ...]]] = {
     101: ("bottleneck", (3, 4, 23, 3)),
     152: ("bottleneck", (3, 8, 36, 3)),
 }
-"""Number of layers to the kind of block and the blocks of each stage (He et al. 2015, table 1)."""
+"""Kind of block and number of blocks of each stage, by number of layers (He et al. 2015, table 1).
+"""
 WIDTHS = (64, 128, 256, 512)
 STRIDES = (1, 2, 2, 2)
-"""Of each stage, in all of these depths."""
+"""Stride of each stage, equal for all depths in `BLOCKS`."""
 EXPANSION: Mapping[str, int] = {"basic": 1, "bottleneck": 4}
-"""Kind of block to its output channels over its width."""
+"""Ratio of the output channels of a block to its width, by kind of block."""
 
 Shapes = dict[str, tuple[int, ...]]
-"""Canonical name to shape, in the order of the parameters."""
+"""Shape by canonical name, in the order of the parameters."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution, followed by a batch norm or with a bias."""
+    """A convolution with a batch norm or with a bias."""
 
     name: str
-    """`layer1.0.conv1`"""
+    """For example `layer1.0.conv1`."""
     inputs: int
     outputs: int
     kernel: int
     stride: int
     padding: int
-    """Zeros on every side."""
+    """Number of zeros on every side."""
     norm: str | None = None
-    """Name of the batch norm after it: `layer1.0.bn1`; None: the convolution has a bias instead."""
+    """Name of the batch norm, for example `layer1.0.bn1`. None if the convolution has a bias."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -61,24 +63,26 @@ class Convolution:
 
     @property
     def has_bias(self) -> bool:
-        """True where no batch norm follows."""
+        """True if no batch norm follows."""
         return self.norm is None
 
     def size(self, side: int) -> int:
-        """Side of the output for an input of `side`."""
+        """Return the side of the output for an input of `side`."""
         return (side + 2 * self.padding - self.kernel) // self.stride + 1
 
 
 @dataclass(frozen=True)
 class Block:
-    """A residual block: ReLU after each convolution's batch norm, after the last one's when the shortcut has been added.
+    """Residual block: convolutions with batch norm and ReLU, and a shortcut.
 
-    Basic: 3×3, 3×3. Bottleneck: 1×1, 3×3, 1×1.
+    The shortcut is added before the last ReLU. A basic block has the kernels 3×3, 3×3. A bottleneck
+    has 1×1, 3×3, 1×1.
     """
 
     convolutions: tuple[Convolution, ...]
     shortcut: Convolution | None
-    """1×1 projection where stride or channels change; None: the input itself."""
+    """1×1 projection if the stride or the number of channels changes. None stands for the identity.
+    """
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Trunk:
 
     @property
     def trunk_convolutions(self) -> Iterator[Convolution]:
-        """In the order of the parameters."""
+        """Convolutions in the order of the parameters."""
         yield self.stem
         for block in self.blocks:
             yield from block.convolutions
@@ -99,7 +103,7 @@ class Trunk:
 
     @property
     def features(self) -> int:
-        """Channels of the last block's map."""
+        """Number of channels of the last block's output."""
         return self.blocks[-1].convolutions[-1].outputs
 
 
@@ -110,26 +114,36 @@ def build_trunk(
     strides: Sequence[int] = STRIDES,
     stride_on_1x1: bool = False,
 ) -> Trunk:
-    """A trunk with `blocks` of a `kind`, `widths` and `strides` of each stage; the stem is as wide as the first stage.
+    """Build a trunk from the blocks, widths and strides of its stages.
 
-    The stride is that of a stage's first block. A bottleneck has it on its 3×3 convolution ("v1.5", torchvision); with
-    `stride_on_1x1` on its first one (the paper's, and Detectron's weights). A basic block has it on its first one.
+    The stem is as wide as the first stage. A stage's stride applies to its first block: on the 3×3
+    convolution of a bottleneck ("v1.5", torchvision), on its first convolution with `stride_on_1x1`
+    (the paper and Detectron's weights), and on the first convolution of a basic block.
 
-    Raises KeyError for another kind than `basic` and `bottleneck`, ValueError for lists of different lengths.
+    Args:
+        kind: `basic` or `bottleneck`.
+        blocks: Number of blocks of each stage.
+        widths: Width of each stage.
+        strides: Stride of each stage.
+        stride_on_1x1: Whether a bottleneck's first convolution has the stride.
+
+    Raises:
+        KeyError: `kind` has a different value.
+        ValueError: The lists have different lengths.
     """
     channels = int(widths[0])
     stem = normed("conv1", "bn1", 3, channels, 7, 2)
-    made = []
+    built = []
     for stage, (count, width, stride) in enumerate(zip(blocks, widths, strides, strict=True), start=1):
         for number in range(int(count)):
             first_stride = 1 if number else int(stride)
-            made.append(_block(f"layer{stage}.{number}", kind, channels, int(width), first_stride, stride_on_1x1))
+            built.append(_block(f"layer{stage}.{number}", kind, channels, int(width), first_stride, stride_on_1x1))
             channels = int(width) * EXPANSION[kind]
-    return Trunk(stem, tuple(made))
+    return Trunk(stem, tuple(built))
 
 
 def normed(name: str, norm: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> Convolution:
-    """A convolution with batch norm that pads evenly."""
+    """Return a convolution with batch norm and symmetric padding."""
     return Convolution(name, inputs, outputs, kernel, stride, (kernel - 1) // 2, norm)
 
 
@@ -149,7 +163,10 @@ def _block(name: str, kind: str, inputs: int, width: int, stride: int, stride_on
 
 
 def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
-    """Each convolution of the trunk with the side of its output, for images of `side` pixels; either side of an image."""
+    """Yield each convolution of the trunk with the side of its output.
+
+    `side` is the height or width of the image in pixels.
+    """
     side = trunk.stem.size(side)
     yield trunk.stem, side
     side = (side + 2 - 3) // 2 + 1
@@ -162,16 +179,20 @@ def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
 
 
 def activation_values(trunk: Trunk, height: int, width: int) -> int:
-    """Numbers that the trunk's convolutions give for one image: most of what is kept for the backward pass.
+    """Return the number of output values of the trunk's convolutions for one image.
 
-    11,113,984 for ResNet-50 at 224 x 224 pixels.
+    Most of the memory for the backward pass holds these values. ResNet-50 has 11,113,984 at 224 x
+    224 pixels.
     """
     rows, columns = map_sizes(trunk, height), map_sizes(trunk, width)
     return sum(layer.outputs * row * column for (layer, row), (_, column) in zip(rows, columns, strict=True))
 
 
 def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool = False) -> Shapes:
-    """Of every parameter: weights, the bias if there is one, a batch norm's scale and shift, unless those are frozen."""
+    """Return the shape of every parameter.
+
+    Parameters are weights, biases (if any), and a batch norm's scale and shift unless frozen.
+    """
     shapes: Shapes = {}
     for layer in convolutions:
         shapes[f"{layer.name}.weight"] = layer.shape
@@ -183,12 +204,15 @@ def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool =
 
 
 def affine_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
-    """Of every norm's scale and shift. Frozen ones, into which statistics are folded, are state and not parameters."""
+    """Return the shape of every norm's scale and shift.
+
+    In frozen norms, they include the statistics and belong to the state, not to the parameters.
+    """
     return _of_norms(convolutions, ("weight", "bias"))
 
 
 def statistic_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
-    """Of every running statistic of a batch norm: they are state, not parameters."""
+    """Return the shape of every running statistic of batch norms, which belong to the state."""
     return _of_norms(convolutions, ("running_mean", "running_var"))
 
 
@@ -198,7 +222,10 @@ def _of_norms(convolutions: Iterable[AnyConvolution], kinds: tuple[str, str]) ->
 
 
 def normed_weights(layer: Convolution, seed: int, kind: str, deviation: float) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of a convolution with batch norm: weights drawn (`initial.draw`), scale 1, shift 0."""
+    """Yield (name, float32 array) of a convolution with batch norm.
+
+    Weights are drawn by `initial.draw`, the scale is 1 and the shift is 0.
+    """
     weight = f"{layer.name}.weight"
     yield weight, draw(seed, weight, layer.shape, kind, deviation)
     yield f"{layer.norm}.weight", np.ones(layer.outputs, np.float32)

@@ -1,11 +1,13 @@
-"""Weights out of files that PyTorch wrote, without PyTorch: all three forms that `torch.save` has had.
+"""Read weights from files written by PyTorch, without PyTorch. Supports all formats of
+`torch.save`.
 
-- tar (before 0.1.10; torchvision's first ResNets): members `storages`, `tensors` and `pickle`.
-- a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys; then the storages.
-- zip (from 1.6 on): `NAME/data.pkl` and a file for each storage.
+- tar (before 0.1.10, torchvision's first ResNets): members `storages`, `tensors` and `pickle`
+- a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys, then
+  the storages
+- zip (from 1.6): `NAME/data.pkl` and a file for each storage
 
-Forms as torch/serialization.py reads them. Files are untrusted: see torch_pickle.py for the pickles; here every size is held
-against the file's before anything of that size is made.
+The formats are described by torch/serialization.py. Files are untrusted. torch_pickle.py handles
+the pickles. This module checks every size against the size of the file before it allocates memory.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ PROTOCOL = 1001
 DIMENSIONS_MAXIMUM = 8
 
 Storages = Mapping[Any, Array]
-"""Key to values (n,), read-only views of the file."""
+"""Values (n,) by storage key, as read-only views of the file."""
 
 
 def decode(data: bytes) -> dict[str, Array]:
-    """Name to array of the state dict in the file that holds `data`; writable copies.
+    """Return the tensors of a state dict by name, as writable copies. `data` is the file's content.
 
-    Raises ValueError, in one line without a file name, for whatever is no plain state dict, damaged, or not allowed.
+    Raises ValueError if the file is not a plain state dict, is damaged, or is not allowed. The
+    message has one line without the file name.
     """
     try:
         if data.startswith(b"PK\x03\x04"):
@@ -44,7 +47,7 @@ def decode(data: bytes) -> dict[str, Array]:
         else:
             tensors_by_name, storages = _read_pickles(data)
         if sum(_bytes(tensor) for tensor in tensors_by_name.values()) > len(data):
-            raise ValueError("its tensors are larger than the file")
+            raise ValueError("the tensors are larger than the file")
         return {name: _array(name, tensor, storages) for name, tensor in tensors_by_name.items()}
     except ValueError:
         raise
@@ -57,7 +60,10 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
-    """A copy of a tensor's values, in C order. Raises ValueError for one that reaches beyond its storage."""
+    """Return a copy of a tensor's values in C order.
+
+    Raises ValueError if the tensor extends beyond its storage.
+    """
     storage, shape, stride = tensor.storage, tensor.shape, tensor.stride
     part = storages[storage.key][storage.first : storage.first + storage.count]
     fits = (
@@ -78,36 +84,40 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
 
 
 class _References:
-    """Turns persistent ids of the two later forms into storages and remembers them by key."""
+    """Resolves persistent ids of the two later formats and keeps the storages by key."""
 
     def __init__(self) -> None:
         self.storages: dict[str | int, Storage] = {}
 
     def __call__(self, pid: Any) -> Storage:
-        """`pid`: ("storage", type, key, device, count[, view]); view: None or (key, first, count)."""
+        """Return the storage of a persistent id.
+
+        `pid` is ("storage", type, key, device, count[, view]), and view is None or (key, first,
+        count).
+        """
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
-            raise ValueError("a reference to something other than a storage")
+            raise ValueError("a reference does not point to a storage")
         kind, key, count = pid[1], pid[2], pid[4]
         if not isinstance(kind, StorageType) or not isinstance(key, (str, int)) or not isinstance(count, int):
-            raise ValueError("a storage without type, key or size")
+            raise ValueError("a storage lacks a type, key or size")
         whole = self.storages.setdefault(key, Storage(key, kind.dtype, count))
         if whole != Storage(key, kind.dtype, count):
-            raise ValueError("a storage of two types or sizes")
+            raise ValueError("a storage has two types or sizes")
         view = pid[5] if len(pid) == 6 else None
         if view is None:
             return whole
         _, first, view_count = view
         if not isinstance(first, int) or not isinstance(view_count, int):
-            raise ValueError("a view without place or size")
+            raise ValueError("a view lacks an offset or size")
         return Storage(key, kind.dtype, view_count, first)
 
 
 def _values(stream: io.BytesIO, dtype: str) -> Array:
-    """A storage of the two earlier forms, at the stream's position: its length as int64, then its values."""
+    """Read a storage of the two earlier formats: its length as int64, then its values."""
     (count,) = struct.unpack("<q", stream.read(8))
     content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
     if not content or len(content) != count * np.dtype(dtype).itemsize:
-        raise ValueError(f"truncated: a storage of {count:,} values in {len(content):,} bytes")
+        raise ValueError(f"truncated: a storage of {count:,} values has only {len(content):,} bytes")
     return np.frombuffer(content, dtype)
 
 
@@ -118,19 +128,19 @@ def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     except ValueError:
         magic = None
     if magic != MAGIC:
-        raise ValueError("no file of PyTorch weights")
+        raise ValueError("not a file of PyTorch weights")
     protocol, platform = load(stream), load(stream)
     if protocol != PROTOCOL or not isinstance(platform, dict) or platform.get("little_endian") is not True:
-        raise ValueError(f"PyTorch weights of another protocol than {PROTOCOL}, or not little-endian")
+        raise ValueError(f"expected little-endian PyTorch weights with protocol {PROTOCOL}")
     tensors_by_name = tensors(load(stream, references))
     keys = load(stream)
     if not isinstance(keys, list) or set(keys) != set(references.storages):
-        raise ValueError("damaged: other storages than the weights refer to")
+        raise ValueError("damaged: the storages do not match the weights")
     storages: dict[str | int, Array] = {}
     for key in keys:
         storages[key] = _values(stream, references.storages[key].dtype)
         if len(storages[key]) != references.storages[key].count:
-            raise ValueError("damaged: a storage of another size than the weights refer to")
+            raise ValueError("damaged: the size of a storage does not match the weights")
     return tensors_by_name, storages
 
 
@@ -143,14 +153,14 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
         storages[key] = _values(stream, kind.dtype)
     for key, root, first, count in load(stream):
         if not 0 <= first <= first + count <= len(storages[root]):
-            raise ValueError("damaged: a view beyond its storage")
+            raise ValueError("damaged: a view extends beyond its storage")
         storages[key] = storages[root][first : first + count]
     stream, by_key = io.BytesIO(members["tensors"]), {}
     for _ in range(load(stream)):
         key, storage_key, _ = load(stream)
         (dimensions,) = struct.unpack("<i4x", stream.read(8))
         if not 0 <= dimensions <= DIMENSIONS_MAXIMUM:
-            raise ValueError(f"damaged: a tensor of {dimensions} dimensions")
+            raise ValueError(f"damaged: a tensor has {dimensions} dimensions")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.read(8 * (2 * dimensions + 1)))
         values = storages[storage_key]
         storage = Storage(storage_key, values.dtype.str, len(values))
@@ -159,11 +169,14 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 
 def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
-    """The content of a member. Raises ValueError for what is no plain file or claims more bytes than the archive has."""
+    """Return the content of a member.
+
+    Raises ValueError if it is not a regular file or declares more than `most` bytes.
+    """
     member = archive.getmember(name)
     file = archive.extractfile(member) if member.isreg() and not member.issparse() and member.size <= most else None
     if file is None:
-        raise ValueError(f"damaged: {name} is no plain file")
+        raise ValueError(f"damaged: {name} is not a regular file")
     content = file.read()
     if len(content) != member.size:
         raise ValueError(f"truncated: {name} has {len(content):,} of {member.size:,} bytes")
@@ -175,10 +188,10 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         pickle_names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         if len(pickle_names) != 1:
-            raise ValueError("a zip file without PyTorch weights")
+            raise ValueError("the zip file contains no PyTorch weights")
         folder = pickle_names[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist() and _entry(archive, f"{folder}byteorder", 16) != b"little":
-            raise ValueError("PyTorch weights that are not little-endian")
+            raise ValueError("the PyTorch weights are not little-endian")
         tensors_by_name = tensors(load(io.BytesIO(_entry(archive, pickle_names[0], len(data))), references))
         left, storages = len(data), {}
         for key, storage in references.storages.items():
@@ -186,12 +199,15 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
             left -= len(content)
             storages[key] = np.frombuffer(content, storage.dtype)
             if len(storages[key]) != storage.count:
-                raise ValueError("damaged: a storage of another size than the weights refer to")
+                raise ValueError("damaged: the size of a storage does not match the weights")
     return tensors_by_name, storages
 
 
 def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """The content of an entry, its checksum compared. Raises ValueError for a compressed or a larger one: PyTorch stores."""
+    """Return the content of an entry after verifying its checksum.
+
+    Raises ValueError if the entry is compressed, which PyTorch never does, or larger than `most`.
+    """
     try:
         entry = archive.getinfo(name)
     except KeyError:

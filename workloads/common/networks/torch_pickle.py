@@ -1,8 +1,10 @@
-"""Unpickling of PyTorch's weight files without PyTorch and without executing anything.
+"""Unpickle PyTorch's weight files without PyTorch and without executing code.
 
-A pickle names the functions that rebuild its objects; whoever resolves any name runs any program. Here a name of the
-allow-list becomes an inert stand-in and every other one is refused. Before that, every opcode is looked at: CPython's
-unpickler allocates as much as a pickle asks for (memo numbers, counted strings), so those are bounded or refused.
+A pickle names the functions that rebuild its objects, so an unpickler that resolves arbitrary names
+can run any program. This unpickler replaces the names of an allow-list with inert objects and
+rejects all remaining names. Every opcode is checked in advance. CPython's unpickler allocates as
+much memory as a pickle requests (memo numbers, counted strings), so such requests are limited or
+rejected.
 """
 
 from __future__ import annotations
@@ -15,31 +17,32 @@ from dataclasses import dataclass
 from typing import Any
 
 OPCODES_MAXIMUM = 50_000
-"""Of one pickle; ResNet-50's weights have about 11,000. Fewer than tuples in tuples that overflow the C stack when hashed."""
+"""Maximum number of opcodes per pickle. ResNet-50's weights have about 11,000. The limit is below
+the depth of nested tuples whose hash would overflow the C stack."""
 OPCODES = {
     "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE",
     "SHORT_BINUNICODE", "BINSTRING", "SHORT_BINSTRING", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST",
     "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS", "BINGET", "LONG_BINGET", "BINPUT", "LONG_BINPUT", "MEMOIZE",
     "GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD", "BINPERSID",
 }  # fmt: skip
-"""What PyTorch's writers use, from Python 2's protocol 2 on."""
+"""Opcodes used by PyTorch's writers, from Python 2's protocol 2 on."""
 DTYPES: Mapping[str, str] = {
     "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1", "Byte": "u1",
     "Bool": "?",
 }  # fmt: skip
-"""PyTorch's type names (FloatStorage, FloatTensor, …) to NumPy's; bfloat16 has none there."""
+"""NumPy's type by PyTorch's type name (FloatStorage, FloatTensor, …). NumPy has no bfloat16."""
 
 
 @dataclass(frozen=True)
 class StorageType:
-    """Stands for `torch.FloatStorage` and the like, on whatever device; cannot be called."""
+    """Replaces `torch.FloatStorage` and similar types of any device. It cannot be called."""
 
     dtype: str
 
 
 @dataclass(frozen=True)
 class Storage:
-    """`count` values, from `first` on, of the storage that the file calls `key`."""
+    """`count` values, starting at `first`, of the storage `key` in the file."""
 
     key: str | int
     dtype: str
@@ -49,7 +52,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A view of a storage; offset, shape and stride are in values and unchecked."""
+    """View of a storage. Offset, shape and stride are counted in values and not checked."""
 
     storage: Storage
     offset: int
@@ -58,45 +61,51 @@ class Tensor:
 
 
 class Parameter:
-    """Stands for `torch.nn.Parameter`, called or only created."""
+    """Replaces `torch.nn.Parameter`, called or created without a call."""
 
     data: object
 
     def __new__(cls, data: object = None, *unused: object) -> Parameter:
-        """A parameter of a tensor, or of what its state brings."""
-        made = super().__new__(cls)
-        made.data = data
-        return made
+        """Create a parameter from a tensor, or without data if its state follows."""
+        parameter = super().__new__(cls)
+        parameter.data = data
+        return parameter
 
     def __setstate__(self, state: object) -> None:
-        """State of PyTorch 0.1: five entries, the first of which is the tensor; three that leave the tensor as it is."""
+        """Set the tensor from the state of PyTorch 0.1, which has five entries, the tensor first.
+
+        A state with three entries does not change the tensor.
+        """
         if isinstance(state, tuple) and len(state) == 5:
             self.data = state[0]
 
 
 class _OrderedDict(dict):  # type: ignore[type-arg]
-    """Stands for `collections.OrderedDict`; a state dict's attributes (`_metadata`) are dropped."""
+    """Replaces `collections.OrderedDict`. A state dict's attributes (`_metadata`) are dropped."""
 
     def __setstate__(self, state: object) -> None:
-        """Nothing is kept."""
+        """Ignore the state."""
 
 
 def rebuild(storage: object, offset: object, shape: object, stride: object, *unused: object) -> Tensor:
-    """Stands for `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`. Raises ValueError unless everything has its type."""
+    """Return a tensor. Replaces `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`.
+
+    Raises ValueError if an argument has a wrong type.
+    """
     if not isinstance(storage, Storage) or not isinstance(offset, int):
-        raise ValueError("a tensor without storage or offset")
+        raise ValueError("a tensor lacks a storage or offset")
     return Tensor(storage, offset, _integers(shape), _integers(stride))
 
 
 def _integers(value: object) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)) or not all(isinstance(item, int) for item in value):
-        raise ValueError("a shape or stride that is not of whole numbers")
+        raise ValueError("a shape or stride does not consist of integers")
     return tuple(value)
 
 
 def _allowed() -> dict[tuple[str, str], Any]:
-    """(module, name) to its stand-in."""
-    stand_ins: dict[tuple[str, str], Any] = {
+    """Return the replacement of each allowed (module, name)."""
+    replacements: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): _OrderedDict,
         ("torch._utils", "_rebuild_tensor"): rebuild,
         ("torch._utils", "_rebuild_tensor_v2"): rebuild,
@@ -105,12 +114,12 @@ def _allowed() -> dict[tuple[str, str], Any]:
     }
     for module in ("torch", "torch.cuda"):
         for name, dtype in DTYPES.items():
-            stand_ins[module, f"{name}Storage"] = stand_ins[module, f"{name}Tensor"] = StorageType(dtype)
-    return stand_ins
+            replacements[module, f"{name}Storage"] = replacements[module, f"{name}Tensor"] = StorageType(dtype)
+    return replacements
 
 
 Allowed = Mapping[tuple[str, str], Any]
-"""(module, name) to its stand-in."""
+"""Replacement of each allowed (module, name)."""
 ALLOWED: Allowed = _allowed()
 
 
@@ -120,19 +129,22 @@ class _Unpickler(pickle.Unpickler):
         self.persistent, self.allowed = persistent, allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """The stand-in of a name; nothing is imported. Raises ValueError for a name that is not allowed."""
+        """Return the replacement of a name without importing it. Raises ValueError for forbidden
+        names."""
         try:
             return self.allowed[module, name]
         except KeyError:
-            raise ValueError(f"names {module[:40]!r} {name[:40]!r}, which weights have no use for") from None
+            raise ValueError(
+                f"the pickle names {module[:40]!r} {name[:40]!r}, which is not allowed in weights"
+            ) from None
 
     def persistent_load(self, pid: Any) -> object:
-        """What the file keeps outside the pickle."""
+        """Return an object that the file stores outside the pickle."""
         return self.persistent(pid)
 
 
 def _no_reference(pid: object) -> object:
-    raise ValueError("a reference where there can be none")
+    raise ValueError("the pickle contains an unexpected reference")
 
 
 def load(
@@ -141,10 +153,16 @@ def load(
     allowed: Allowed = ALLOWED,
     encoding: str = "utf-8",
 ) -> Any:
-    """The pickle at the stream's position, which is after it then.
+    """Read the pickle at the stream's position and move the position to its end.
 
-    `persistent` turns a persistent id into its object; `allowed`: the stand-ins of names, here those of PyTorch's files;
-    `encoding`: of Python 2's strings, or `bytes`. Raises ValueError, in one line, for whatever is damaged or not allowed.
+    Args:
+        stream: Content of the file.
+        persistent: Function that resolves a persistent id to its object.
+        allowed: Replacements by name. The default covers PyTorch's files.
+        encoding: Encoding of Python 2's strings, or `bytes`.
+
+    Raises:
+        ValueError: The pickle is damaged or not allowed. The message has one line.
     """
     start = stream.tell()
     try:
@@ -152,28 +170,34 @@ def load(
         return _Unpickler(stream.getvalue()[start : stream.tell()], persistent, allowed, encoding).load()
     except ValueError as error:
         raise ValueError(str(error).splitlines()[0][:200]) from None
-    except Exception as error:  # a pickle that is damaged on purpose gets any type out of the unpickler
+    except Exception as error:  # a maliciously damaged pickle can raise any type
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
 def _check_opcodes(stream: io.BytesIO) -> None:
-    """Read one pickle without building it. Raises ValueError for an opcode, a number of them or a memo that is not allowed."""
+    """Read a pickle without building its objects.
+
+    Raises ValueError if an opcode, the number of opcodes, or a memo number is not allowed.
+    """
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if opcode.name not in OPCODES:
-            raise ValueError(f"pickle opcode {opcode.name}, which weights have no use for")
+            raise ValueError(f"the pickle contains the opcode {opcode.name}, which is not allowed in weights")
         is_memo = opcode.name in ("LONG_BINPUT", "LONG_BINGET")
         if count >= OPCODES_MAXIMUM or (is_memo and isinstance(argument, int) and argument >= OPCODES_MAXIMUM):
-            raise ValueError(f"a pickle of more than {OPCODES_MAXIMUM:,} parts")
+            raise ValueError(f"the pickle has more than {OPCODES_MAXIMUM:,} opcodes or memo entries")
 
 
 def tensors(loaded: object) -> dict[str, Tensor]:
-    """Name to tensor of an unpickled state dict, parameters and buffers. Raises ValueError if it is none."""
+    """Return the tensors (parameters and buffers) of an unpickled state dict by name.
+
+    Raises ValueError if `loaded` is not a plain state dict.
+    """
     if not isinstance(loaded, dict):
-        raise ValueError("holds no dictionary of weights")
+        raise ValueError("the file contains no dictionary of weights")
     by_name: dict[str, Tensor] = {}
     for name, value in loaded.items():
         tensor = value.data if isinstance(value, Parameter) else value
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise ValueError(f"holds {str(name)[:60]!r}, which is no tensor: not a plain state dict")
+            raise ValueError(f"not a plain state dict: {str(name)[:60]!r} is not a tensor")
         by_name[name] = tensor
     return by_name

@@ -1,1 +1,1 @@
-"""Data sets of small images: CIFAR-10, a generated one, Fashion-MNIST."""
+"""Data sets of small images: CIFAR-10, a generated data set, and Fashion-MNIST."""

@@ -1,7 +1,8 @@
-"""CIFAR-10 as its authors offer it (Krizhevsky 2009), in the Python or the binary form: the archive, or the folder in it.
+"""CIFAR-10 in its published Python or binary form (Krizhevsky 2009), as an archive or a folder.
 
-Python form: pickles of Python 2, read without executing anything (`workloads.common.networks.caffe2_files`). Binary form:
-records of a label and 3,072 bytes. Both hold the same images in the same order, so both are prepared to the same fingerprint.
+The Python form consists of pickles of Python 2, which are read without executing code
+(`workloads.common.networks.caffe2_files`). The binary form consists of records with a label and
+3,072 bytes. Both contain the same images in the same order, so both result in the same fingerprint.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from workloads.files import open_stream
 SIDE, CLASSES = 32, 10
 FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "val": ("test_batch",)}
 MD5 = {"c58f30108f718f92721af3b95e74349a": "python", "c32a1d4ab5d03f1284b67883e8d87530": "binary"}
-"""Of the archives, as their page gives them (cs.toronto.edu/~kriz/cifar.html)."""
+"""MD5 of the archives, from the data set's page (cs.toronto.edu/~kriz/cifar.html)."""
 FORMS = {"cifar-10-batches-py": "", "cifar-10-batches-bin": ".bin"}
-"""Folder in the archive to what its files' names end in."""
+"""Suffix of the file names, by folder in the archive."""
 MEMBER_BYTES_MAXIMUM = 64 << 20
-"""The largest file of the data set has 31 MB."""
+"""Maximum size of a file. The largest file of the data set has 31 MB."""
 RECORD = 1 + 3 * SIDE * SIDE
 
 Reader = Callable[[str], bytes]
-"""From a file's name to its content."""
+"""Function that returns the content of a file by name."""
 
 
 class Cifar10(arrays.ArrayDataset):
-    """Prepared as arrays."""
+    """CIFAR-10, prepared as arrays."""
 
     name = "cifar10"
     image_size = SIDE
@@ -45,7 +46,7 @@ class Cifar10(arrays.ArrayDataset):
             splits = {split: split_of(split, ending, read) for split in FILES}
         notes = []
         if not source.is_dir() and (digest := manifests.sha256(source, "md5")) not in MD5:
-            notes = [f"{source.name} has the MD5 {digest}, which is none of the published archives'"]
+            notes = [f"{source.name} has the MD5 {digest}, which differs from the published archives"]
         return self.published(splits, "cifar-10", CLASSES, destination, notes)
 
     def how(self) -> str:
@@ -54,7 +55,10 @@ class Cifar10(arrays.ArrayDataset):
 
 @contextmanager
 def opened(source: Path) -> Iterator[tuple[str, Reader]]:
-    """What names end in, and a reader of files by name. Raises ValueError for what is no such archive or folder."""
+    """Open an archive or folder and yield the suffix of its file names and a reader of its files.
+
+    Raises ValueError if `source` is not an archive or folder of CIFAR-10.
+    """
     if source.is_dir():
         folder = next((source / name for name in FORMS if (source / name).is_dir()), source)
         ending = ".bin" if (folder / "test_batch.bin").is_file() else ""
@@ -76,19 +80,24 @@ def _from_folder(folder: Path, name: str) -> bytes:
         with open_stream(folder / name) as file:
             return file.read(MEMBER_BYTES_MAXIMUM)
     except OSError as error:
-        raise ValueError(f"{folder / name}: {error.strerror}; CIFAR-10 has data_batch_1 … 5 and test_batch") from None
+        raise ValueError(
+            f"{folder / name}: {error.strerror}. CIFAR-10 consists of data_batch_1 … 5 and test_batch"
+        ) from None
 
 
 def _from_archive(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> bytes:
     if member is None or member.size > MEMBER_BYTES_MAXIMUM:
-        raise ValueError(f"{source}: holds no {name} of CIFAR-10")
+        raise ValueError(f"{source}: CIFAR-10's file {name} is missing or too large")
     content = archive.extractfile(member)
     assert content is not None, "a file, checked before"
     return content.read()
 
 
 def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
-    """Images (N, 32, 32, 3) and labels of a split. Raises ValueError naming the file that is something else."""
+    """Return images (N, 32, 32, 3) and labels of a split.
+
+    Raises ValueError with the name of an invalid file.
+    """
     parts = []
     for stem in FILES[split]:
         name = f"{stem}{ending}"
@@ -98,7 +107,7 @@ def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         if labels.size and not 0 <= labels.min() <= labels.max() < CLASSES:
-            raise ValueError(f"{name}: labels that are no class")
+            raise ValueError(f"{name}: expected labels from 0 to {CLASSES - 1}, got {labels.min()} to {labels.max()}")
         parts.append((planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels.astype(np.int32)))
     images, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return np.ascontiguousarray(images), labels
@@ -106,7 +115,7 @@ def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
 
 def _binary(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if not content or len(content) % RECORD:
-        raise ValueError(f"{len(content):,} bytes, which are no records of {RECORD:,}")
+        raise ValueError(f"expected records of {RECORD:,} bytes, got {len(content):,} bytes in total")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     return records[:, 1:], records[:, 0]
 
@@ -116,7 +125,7 @@ def _pickled(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     data, labels = content_by_key.get(b"data"), content_by_key.get(b"labels")
     numbers = isinstance(labels, list) and all(isinstance(label, int) and 0 <= label < 256 for label in labels)
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != RECORD - 1:
-        raise ValueError("holds no images of 3,072 bytes under `data`")
+        raise ValueError("`data` does not contain images of 3,072 bytes")
     if not numbers or len(labels) != len(data):  # type: ignore[arg-type]
-        raise ValueError("holds no label for each image under `labels`")
+        raise ValueError("`labels` does not contain a label for each image")
     return data, np.array(labels, np.int64)

@@ -1,7 +1,8 @@
-"""The generated data set of LittleCNN's demo: ten kinds of objects in images of 32 × 32 pixels.
+"""Generated data set of LittleCNN's demo: ten classes of objects in images of 32 × 32 pixels.
 
-The kind is the outline, as in `imagenet-demo`; textures and hues only lean towards it, and place, size, rotation, background
-and light vary, so that a linear classifier on raw pixels stays far below what the network reaches.
+The outline determines the class, as in `imagenet-demo`. Textures and hues are only correlated with
+it. Position, size, rotation, background and light vary. Therefore a linear classifier on raw pixels
+remains far below the accuracy of the network.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 
 SEED = 1
-"""Of the data set; runs have seeds of their own."""
+"""Seed of the data set. Runs use separate seeds."""
 SIDE = 32
 SIZES = {"train": 4000, "val": 1000}
-"""Images; classes take turns, so they are equally frequent."""
+"""Number of images per split. The classes alternate, so they are equally frequent."""
 RADIUS = (0.30, 0.42)
-"""Of the object, in sides."""
+"""Minimum and maximum radius of the object, relative to the side of the image."""
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.85, 0.4
-"""How often an object wears its kind's texture and hue: the knobs of difficulty."""
+"""Probability that an object has the texture or hue of its class. Lower values make the task
+harder."""
 
 
 def draw(split: str, index: int) -> UInt8s:
-    """Image `index` of a split, (32, 32, 3) uint8 RGB; its class is index % 10."""
+    """Draw image `index` of a split, (32, 32, 3) uint8 RGB. Its class is index % 10."""
     draws = Draws(fold(stream(SEED, f"cifar-demo {split}"), index))
     canvas = scenes.background(draws.part(1), SIDE, SIDE)
     scenes.clutter(canvas, draws.part(2), draws.integer(0, 1))
@@ -47,7 +49,7 @@ def draw(split: str, index: int) -> UInt8s:
 
 
 def images(split: str) -> arrays.Split:
-    """All images of a split and their labels."""
+    """Draw all images of a split and return them with their labels."""
     count = SIZES[split]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         drawn = list(pool.map(lambda index: draw(split, index), range(count), chunksize=100))
@@ -55,13 +57,13 @@ def images(split: str) -> arrays.Split:
 
 
 class CifarDemo(Generated, arrays.ArrayDataset):
-    """Arrays like CIFAR-10's."""
+    """Generated data set with the same arrays as CIFAR-10."""
 
     name = "cifar-demo"
     image_size = SIDE
 
     def generate(self, folder: Path) -> Manifest:
-        """Draw and write both splits; a few seconds."""
+        """Draw and write both splits, which takes a few seconds."""
         counts = arrays.write(folder, {split: images(split) for split in SIZES})
         source = {"name": "generated", "bytes": 0, "sha256": ""}
         return Manifest(self.name, source, self.options(), {**counts, "classes": len(CLASSES)})

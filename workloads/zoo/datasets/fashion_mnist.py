@@ -1,4 +1,7 @@
-"""Fashion-MNIST (Xiao et al. 2017) from the gzipped IDX files of Debian's package: grey images of 28 × 28 pixels."""
+"""Fashion-MNIST (Xiao et al. 2017): gray images of 28 × 28 pixels, from a Debian package.
+
+The package contains gzipped IDX files.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,33 @@ from workloads.files import open_stream
 PACKAGED = Path("/usr/share/datasets/fashion-mnist")
 SPLITS = {"train": "train", "val": "t10k"}
 IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
-"""First four bytes, big-endian: unsigned bytes in three dimensions, in one (the IDX format)."""
+"""First four bytes, big-endian: unsigned bytes in three dimensions or in one (the IDX format)."""
 CLASSES = ("T-shirt or top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 SIDE = 28
 BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
-"""Of an unpacked file."""
+"""Maximum size of an uncompressed file."""
 
 
 def read_idx(path: Path, magic: int) -> UInt8s:
-    """The array of a gzipped IDX file. Raises ValueError if the file is not what its header says."""
+    """Read the array of a gzipped IDX file. Raises ValueError if its header and content do not
+    match."""
     try:
         with open_stream(path) as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
     except (OSError, *DAMAGED) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
+        raise ValueError(f"{path}: cannot be read ({error}). Run: apt-get install dataset-fashion-mnist") from None
     dimensions = magic & 0xFF
     header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()
     if header[:1] != [magic] or len(content) != 4 * len(header) + int(np.prod(header[1:])):
-        raise ValueError(f"{path}: not an IDX file of {dimensions}-dimensional bytes, or cut short")
+        raise ValueError(f"{path}: not an IDX file of {dimensions}-dimensional bytes, or truncated")
     return np.frombuffer(content, np.uint8, offset=4 * len(header)).reshape(header[1:])
 
 
 def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
-    """Images (N, 28, 28) and labels (N,) of `train` or `val`. Raises ValueError naming the file that is something else."""
+    """Return images (N, 28, 28) and labels (N,) of `train` or `val`.
+
+    Raises ValueError with the name of an invalid file.
+    """
     images = read_idx(source / f"{SPLITS[split]}-images-idx3-ubyte.gz", IMAGES_MAGIC)
     labels = read_idx(source / f"{SPLITS[split]}-labels-idx1-ubyte.gz", LABELS_MAGIC)
     if len(images) != len(labels):
@@ -47,7 +54,7 @@ def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
 
 
 class FashionMNIST(arrays.ArrayDataset):
-    """Prepared as arrays; grey values stand in all three colours of a batch."""
+    """Fashion-MNIST, prepared as arrays. Gray values are repeated in all three channels."""
 
     name = "fashion-mnist"
     image_size = SIDE
@@ -57,7 +64,7 @@ class FashionMNIST(arrays.ArrayDataset):
         for split in SPLITS:
             images, labels = read_split(source, split)
             if images.shape[1:] != (SIDE, SIDE) or labels.max(initial=0) >= len(CLASSES):
-                raise ValueError(f"{source}: images or labels of another data set in {SPLITS[split]}")
+                raise ValueError(f"{source}: the images or labels of {SPLITS[split]} belong to a different data set")
             splits[split] = images[..., None], labels
         return self.published(splits, str(source), len(CLASSES), destination)
 

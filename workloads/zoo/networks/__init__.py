@@ -1,4 +1,4 @@
-"""The networks by name, built for a size of image; their layers are `workloads.common.networks.layer_lists`."""
+"""Networks of the zoo by name, built from layer lists for an image size."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from workloads.common.networks.layer_lists import Builder, Layer, Network, Small
 from workloads.zoo.networks import inception, inception_v3, plain, residual
 
 LARGEST_SMALLEST_SIDE = 128
-"""Every network can be built for images of this size."""
+"""Image size for which every network can be built."""
 
 PADDINGS = ("same", "valid")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A network of the zoo."""
+    """Description of a network of the zoo."""
 
     image_size: int
-    """Its publication's, in pixels."""
+    """Image size of the publication in pixels."""
     append: Callable[[Builder, int], object]
-    """Append all layers for so many classes."""
+    """Function that appends all layers for the given number of classes."""
     classes: int = 1000
-    """Of the data that it was published for."""
+    """Number of classes of the data set in the publication."""
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     deviation: tuple[float, float, float] = (0.229, 0.224, 0.225)
-    """torchvision's, of ImageNet's images. LittleCNN takes pixels of 0 … 1, as the scaling article has it."""
+    """torchvision's values for ImageNet. LittleCNN uses pixels of 0 … 1, as in the scaling article.
+    """
     epsilon: float = 1e-5
     gain: str = "he"
 
@@ -45,34 +46,39 @@ KINDS: Mapping[str, Kind] = {
     "inception_v3": Kind(299, inception_v3.inception_v3, epsilon=1e-3),
     **{f"resnet{depth}": Kind(224, residual.resnet(depth)) for depth in (18, 34, 50, 101, 152)},
 }
-"""Name on the command line to the network. Inception-v3's epsilon is torchvision's; Inception-BN's, of MXNet's example, differs
-from 1e-5 by 1e-10."""
+"""Network by its name on the command line.
+
+Inception-v3's epsilon is torchvision's. Inception-BN's epsilon in MXNet's example differs from 1e-5
+by 1e-10.
+"""
 MODELS = tuple(KINDS)
 MOMENTUM = 0.1
-"""Share of the new statistic in the running one: torchvision's and MXNet's examples'."""
+"""Weight of the new batch statistic in the running statistic, as in torchvision and MXNet's
+examples."""
 
 
 def build(model: str, image_size: int, classes: int, padding: str = "same") -> Network:
-    """The network for images of `image_size` × `image_size` pixels.
+    """Build a network for images of `image_size` × `image_size` pixels.
 
-    `padding`: `valid` leaves LittleCNN's second convolution of each block without padding, as in Keras' example.
-    Raises ValueError that names the smallest size where images are too small, or where `padding` means nothing.
+    `padding=valid` removes the padding of the second convolution in each of LittleCNN's blocks, as
+    in Keras' example. Raises ValueError if `padding` does not apply to the network or if the images
+    are too small. The message names the smallest size.
     """
     kind = KINDS[model]
     if padding != "same" and model != "littlecnn":
-        raise ValueError(f"workload.padding={padding}: of littlecnn alone; type workload.padding=same")
+        raise ValueError(f"workload.padding={padding}: only littlecnn supports it. Set workload.padding=same")
     append = partial(plain.littlecnn, padding=0) if padding == "valid" else kind.append
     try:
         layers = _layers(append, image_size, classes)
     except Small:
         raise ValueError(
-            f"workload.image_size={image_size}: too small for {model}; type workload.image_size={smallest(append)} or more"
+            f"workload.image_size={image_size}: too small for {model}. Set workload.image_size={smallest(append)} or more"
         ) from None
     return Network(model, layers, kind.mean, kind.deviation, kind.epsilon, MOMENTUM, kind.gain)
 
 
 def smallest(append: Callable[[Builder, int], object]) -> int:
-    """Pixels of a side from which on a network can be built."""
+    """Return the smallest side in pixels for which a network can be built."""
     size = LARGEST_SMALLEST_SIDE
     with contextlib.suppress(Small):
         while _layers(append, size - 1, 2):

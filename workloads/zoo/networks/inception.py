@@ -1,4 +1,4 @@
-"""GoogLeNet and Inception-BN. Names are ours: those of the papers' modules."""
+"""GoogLeNet and Inception-BN. Layer names are derived from the papers' module names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ GOOGLENET = {
     "5a": (256, 160, 320, 32, 128, 128),
     "5b": (384, 192, 384, 48, 128, 128),
 }
-"""Module to the widths of 1×1; 3×3 reduce and 3×3; 5×5 reduce and 5×5; pool projection (Szegedy et al. 2014, table 1)."""
+"""Widths of 1×1, 3×3 reduce, 3×3, 5×5 reduce, 5×5, and pool projection, by module (Szegedy et al.
+2014, table 1)."""
 INCEPTION_BN = {
     "3a": (64, 64, 64, 64, 96, "avg", 32),
     "3b": (64, 64, 96, 64, 96, "avg", 64),
@@ -28,12 +29,16 @@ INCEPTION_BN = {
     "5a": (352, 192, 320, 160, 224, "avg", 128),
     "5b": (352, 192, 320, 192, 224, "max", 128),
 }
-"""Module to the widths of 1×1; 3×3 reduce and 3×3; double 3×3 reduce and both 3×3; kind of pool and its projection. 0: there is
-none, and the module has stride 2 (MXNet's example/image-classification/symbols/inception-bn.py)."""
+"""Layers by module: widths of 1×1, 3×3 reduce, 3×3, double 3×3 reduce, and both double 3×3, the
+kind of pool, and the width of its projection. A width of 0 means that the module lacks the layer
+and has stride 2 (MXNet's example/image-classification/symbols/inception-bn.py)."""
 
 
 def googlenet(net: Builder, classes: int) -> None:
-    """The network of 2014 without its auxiliary heads: 5×5 branches, local response norm, no batch norm."""
+    """Append GoogLeNet (2014) without its auxiliary heads.
+
+    It has 5×5 branches and local response norm, but no batch norm.
+    """
     net.conv("conv1", 64, 7, stride=2, padding=3).pool("max", 3, 2, ceil=True).response_norm()
     net.conv("conv2_reduce", 64, 1).conv("conv2", 192, 3, padding=1).response_norm().pool("max", 3, 2, ceil=True)
     for module, widths in GOOGLENET.items():
@@ -44,10 +49,10 @@ def googlenet(net: Builder, classes: int) -> None:
 
 
 def _googlenet_module(
-    net: Builder, name: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pool: int
+    net: Builder, name: str, width_1x1: int, reduce3: int, three: int, reduce5: int, five: int, pool: int
 ) -> None:
     net.fork(
-        lambda b: b.conv(f"{name}.1x1", one, 1),
+        lambda b: b.conv(f"{name}.1x1", width_1x1, 1),
         lambda b: b.conv(f"{name}.3x3_reduce", reduce3, 1).conv(f"{name}.3x3", three, 3, padding=1),
         lambda b: b.conv(f"{name}.5x5_reduce", reduce5, 1).conv(f"{name}.5x5", five, 5, padding=2),
         lambda b: b.pool("max", 3, 1, padding=1).conv(f"{name}.pool_projection", pool, 1),
@@ -55,7 +60,7 @@ def _googlenet_module(
 
 
 def inception_bn(net: Builder, classes: int) -> None:
-    """MXNet's example: batch norm after every convolution, which keeps its bias."""
+    """Append the network of MXNet's example. Convolutions have a bias in addition to batch norm."""
     _normed(net, "conv1", 64, 7, 2, 3).pool("max", 3, 2)
     _normed(net, "conv2_reduce", 64, 1)
     _normed(net, "conv2", 192, 3, 1, 1).pool("max", 3, 2)
@@ -69,9 +74,17 @@ def _normed(net: Builder, name: str, outputs: int, kernel: int, stride: int = 1,
 
 
 def _inception_bn_module(
-    net: Builder, name: str, one: int, reduce3: int, three: int, reduce_double: int, double: int, kind: str, pool: int
+    net: Builder,
+    name: str,
+    width_1x1: int,
+    reduce3: int,
+    three: int,
+    reduce_double: int,
+    double: int,
+    kind: str,
+    pool: int,
 ) -> None:
-    stride = 1 if one else 2
+    stride = 1 if width_1x1 else 2
 
     def single(b: Builder) -> Builder:
         return _normed(_normed(b, f"{name}.3x3_reduce", reduce3, 1), f"{name}.3x3", three, 3, stride, 1)
@@ -86,7 +99,7 @@ def _inception_bn_module(
         b.pool(kind, 3, stride, padding=1)
         return _normed(b, f"{name}.pool_projection", pool, 1) if pool else b
 
-    if one:
-        net.fork(lambda b: _normed(b, f"{name}.1x1", one, 1), single, twice, pooled)
+    if width_1x1:
+        net.fork(lambda b: _normed(b, f"{name}.1x1", width_1x1, 1), single, twice, pooled)
     else:
         net.fork(single, twice, pooled)

@@ -1,15 +1,16 @@
-"""Inception-v3 (Szegedy et al. 2015) without its auxiliary head, with torchvision's names and order."""
+"""Inception-v3 (Szegedy et al. 2015) without its auxiliary head, with torchvision's names and
+order."""
 
 from __future__ import annotations
 
 from workloads.common.networks.layer_lists import Builder, Pair
 
 Step = tuple[str, int, int | Pair]
-"""Name, outputs, kernel; padded so that the map keeps its size."""
+"""Name, outputs, kernel. The padding preserves the size of the map."""
 
 
 def inception_v3(net: Builder, classes: int) -> None:
-    """Five stem convolutions, modules of five kinds, a classifier. Names: torchvision's."""
+    """Append five stem convolutions, modules of five kinds, and a classifier."""
     _conv(net, "Conv2d_1a_3x3", 32, 3, 2)
     _conv(net, "Conv2d_2a_3x3", 32, 3)
     _conv(net, "Conv2d_2b_3x3", 64, 3, padding=1).pool("max", 3, 2)
@@ -33,7 +34,7 @@ def _conv(
 
 
 def _same(net: Builder, name: str, *steps: Step) -> Builder:
-    """Convolutions that keep the map's size."""
+    """Append convolutions that preserve the size of the map."""
     for suffix, outputs, kernel in steps:
         rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
         _conv(net, f"{name}.{suffix}", outputs, kernel, padding=(rows // 2, columns // 2))

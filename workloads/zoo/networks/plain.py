@@ -1,4 +1,7 @@
-"""Networks without branches: LittleCNN, AlexNet, OverFeat, VGG. Names are torchvision's where it has the network."""
+"""Networks without branches: LittleCNN, AlexNet, OverFeat, VGG.
+
+Names are torchvision's if torchvision has the network.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ MAX = "max"
 
 
 def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
-    """The scaling article's CIFAR-10 network: two blocks of two convolutions and a pool, 512 features.
+    """Append the scaling article's CIFAR-10 network: two blocks and 512 features.
 
-    It names neither padding nor dropout: padded as its picture has it; dropout as in the CIFAR example of Keras 2.1, which it
-    resembles (examples/cifar10_cnn.py) and where the second convolution of a block has `padding` 0.
+    A block has two convolutions and a pool. The article specifies neither padding nor dropout. The
+    padding follows the article's figure. The dropout follows the similar CIFAR example of Keras 2.1
+    (examples/cifar10_cnn.py), in which the second convolution of a block has `padding` 0.
     """
     for block, width in enumerate((32, 64), start=1):
         net.conv(f"conv{block}_1", width, 3, padding=1).conv(f"conv{block}_2", width, 3, padding=padding)
@@ -22,7 +26,8 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 
 
 def alexnet(net: Builder, classes: int) -> None:
-    """One tower (Krizhevsky 2014, "One weird trick"), as in torchvision."""
+    """Append the variant with a single tower (Krizhevsky 2014, "One weird trick"), as in
+    torchvision."""
     net.conv("features.0", 64, 11, stride=4, padding=2).pool(MAX, 3, 2)
     net.conv("features.3", 192, 5, padding=2).pool(MAX, 3, 2)
     net.conv("features.6", 384, 3, padding=1).conv("features.8", 256, 3, padding=1)
@@ -32,7 +37,8 @@ def alexnet(net: Builder, classes: int) -> None:
 
 
 def overfeat(net: Builder, classes: int) -> None:
-    """The fast model (Sermanet et al. 2014, table 1), of which convnet-benchmarks measured many."""
+    """Append the fast model (Sermanet et al. 2014, table 1), as often measured by
+    convnet-benchmarks."""
     net.conv("conv1", 96, 11, stride=4).pool(MAX, 2, 2)
     net.conv("conv2", 256, 5).pool(MAX, 2, 2)
     net.conv("conv3", 512, 3, padding=1).conv("conv4", 1024, 3, padding=1)
@@ -41,14 +47,17 @@ def overfeat(net: Builder, classes: int) -> None:
 
 
 def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
-    """The network with so many convolutions in each of the five stages (Simonyan and Zisserman 2014, table 1)."""
+    """Return a function that appends a VGG network (Simonyan and Zisserman 2014, table 1).
+
+    `convolutions` is the number of convolutions in each of the five stages.
+    """
 
     def append(net: Builder, classes: int) -> None:
         number = 0
         for count, width in zip(convolutions, (64, 128, 256, 512, 512), strict=True):
             for _ in range(count):
                 net.conv(f"features.{number}", width, 3, padding=1)
-                number += 2  # torchvision counts the ReLU after each, and the pools
+                number += 2  # torchvision also counts the ReLU after each convolution, and the pools
             net.pool(MAX, 2, 2)
             number += 1
         net.linear("classifier.0", 4096, relu=True).dropout(0.5)

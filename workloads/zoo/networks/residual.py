@@ -1,4 +1,4 @@
-"""ResNets on the suite's own trunk (`workloads.common.networks.residual`), with the stride on the 3×3 convolution."""
+"""ResNets from `workloads.common.networks.residual`, with the stride on the 3×3 convolution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from workloads.common.networks.layer_lists import Builder
 
 
 def resnet(depth: int) -> Callable[[Builder, int], None]:
-    """The network of 18, 34, 50, 101 or 152 layers; torchvision's names."""
+    """Return a function that appends a ResNet of 18, 34, 50, 101 or 152 layers with torchvision's
+    names."""
 
     def append(net: Builder, classes: int) -> None:
         kind, blocks = residual.BLOCKS[depth]

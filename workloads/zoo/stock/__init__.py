@@ -1,4 +1,4 @@
-"""The frameworks' own networks under the suite's names, to hold the suite's lists against."""
+"""Networks from the frameworks' libraries, for comparison with the suite's layer lists."""
 
 from __future__ import annotations
 
@@ -12,35 +12,39 @@ EQUAL = {
 }  # fmt: skip
 _KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
 DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
-"""Framework and network, to what its own network computes otherwise than the suite's list."""
+"""Difference between the library's network and the suite's layer list, by (framework, network)."""
 STOCK = {
-    framework: (*models, *(model for other, model in DIFFERENCES if other == framework))
+    framework: (*models, *(model for name, model in DIFFERENCES if name == framework))
     for framework, models in EQUAL.items()
 }
-"""Framework to the networks that it has. Deeper ResNets of Keras and Gluon are others: biases, the stride on the 1×1."""
+"""Networks of each framework's library.
+
+Deeper ResNets of Keras and Gluon are excluded because they differ in biases and in having the
+stride on the 1×1 convolution.
+"""
 
 
 def check(framework: str, model: str, image_size: int, own_size: int, precision: str) -> None:
-    """Raise ValueError unless there is a framework's own network for these settings."""
+    """Raise ValueError unless the framework's library provides the network for these settings."""
     if framework not in STOCK:
         raise ValueError(
-            f"workload.implementation=stock: networks of its own are not known of {framework}; "
-            f"type workload.implementation=suite, or framework= {', '.join(STOCK)}"
+            f"workload.implementation=stock: not supported with framework={framework}. "
+            f"Set workload.implementation=suite, or framework to one of {', '.join(STOCK)}"
         )
     if model not in STOCK[framework]:
         allowed = ", ".join(STOCK[framework])
         raise ValueError(
-            f"workload.implementation=stock: {framework} has no such {model}; type workload.model= {allowed}"
+            f"workload.implementation=stock: {framework} has no {model}. Set workload.model to one of {allowed}"
         )
     if model.startswith(("alexnet", "vgg")) and image_size != own_size:
         raise ValueError(
-            f"workload.implementation=stock: {model} has the suite's parameters at {own_size} pixels alone; "
-            f"type workload.image_size={own_size}"
+            f"workload.implementation=stock: {model} has the suite's parameters only at {own_size} pixels. "
+            f"Set workload.image_size={own_size}"
         )
     if (framework, model) == ("mxnet", "inception_v3") and image_size != own_size:
         raise ValueError(
-            f"workload.implementation=stock: Gluon's {model} ends with a pool of the map that {own_size} pixels leave; "
-            f"type workload.image_size={own_size}"
+            f"workload.implementation=stock: the last pool of Gluon's {model} requires images of {own_size} pixels. "
+            f"Set workload.image_size={own_size}"
         )
     if framework != "pytorch" and precision not in ("fp32", "tf32"):
-        raise ValueError(f"workload.implementation=stock: in {framework} in fp32 alone; type precision=fp32")
+        raise ValueError(f"workload.implementation=stock: {framework} supports only fp32. Set precision=fp32")

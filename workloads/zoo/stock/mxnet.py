@@ -1,4 +1,4 @@
-"""Gluon's networks as graphs whose arguments carry the suite's names; dropout is MXNet's own."""
+"""Gluon's networks as graphs with the suite's parameter names. Dropout is MXNet's operator."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ VERSIONS = {"resnet18": "resnet18_v1", "resnet34": "resnet34_v1"}
 
 
 class StockNetwork(LayerNetwork):
-    """A network of the zoo by Gluon's own layers. Raises ValueError where operators shall be called one by one."""
+    """Network of Gluon's model zoo. Raises ValueError if operators are called one at a time."""
 
     def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
         super().__init__(network, False, on_cpu)
         if not compiled:
-            raise ValueError("workload.implementation=stock: MXNet's networks are graphs; type workload.compile=auto")
+            raise ValueError("workload.implementation=stock: MXNet's networks need graphs. Set workload.compile=auto")
         self.net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
         parameters = list(self.net.collect_params().values())
         self.own: dict[str, mx.gluon.Parameter] = dict(zip(_canonical(network), parameters, strict=True))
@@ -30,18 +30,18 @@ class StockNetwork(LayerNetwork):
         """Return fp32 logits (B, K)."""
         F, inputs = self.F, self.arrays
         for name, parameter in self.own.items():
-            # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges weights of convolutions in
-            # place, and these are parts of a flat vector.
+            # Gluon uses `_var` when it is called with symbols. The cast copies the weights, because
+            # oneDNN reorders convolution weights in place and these are parts of a flat vector.
             parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
         return self.net(self.normalised(images))
 
     def norm_output(self, name: str) -> str:
-        """Gluon's name of a batch norm's output."""
+        """Return Gluon's name for the output of a batch norm."""
         return f"{self.own[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
 
 
 def _canonical(network: Network) -> Iterator[str]:
-    """Names of parameters and statistics, in the order in which Gluon makes them."""
+    """Yield the names of parameters and statistics in the order in which Gluon creates them."""
     for layer, _ in layer_lists.convolutions(network.layers):
         yield from (f"{layer.name}.{kind}" for kind in (("weight", "bias") if layer.has_bias else ("weight",)))
         if layer.norm is not None:

@@ -1,4 +1,4 @@
-"""torchvision's networks; their parameters have the suite's names already."""
+"""torchvision's networks. Their parameters already have the suite's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from workloads.zoo.workload import Zoo
 
 
 def stock_network(workload: Zoo) -> nn.Module:
-    """The network with random weights, which takes uint8 images (B, S, S, 3); dropout is PyTorch's own."""
+    """Return the network with random weights, for uint8 images (B, S, S, 3).
+
+    Dropout is PyTorch's implementation.
+    """
     name = workload.network.name
     further: dict[str, Any] = {"aux_logits": False, "init_weights": False} if name == "inception_v3" else {}
     make = getattr(torchvision.models, name)

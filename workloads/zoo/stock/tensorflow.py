@@ -1,4 +1,4 @@
-"""Keras' networks, whose variables carry the suite's names outside; dropout is Keras' own."""
+"""Keras' networks, with the suite's parameter names outside. Dropout is Keras' implementation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from workloads.frameworks.tensorflow.variables import Model
 keras = tf.keras
 APPLICATIONS = {"vgg16": "VGG16", "vgg19": "VGG19", "inception_v3": "InceptionV3"}
 CHANNELS_FLATTENED = 512
-"""Of VGG's last map, which Keras flattens pixel by pixel and the suite channel by channel."""
+"""Number of channels of VGG's last map. Keras flattens it pixel by pixel, the suite channel by
+channel."""
 
 
 class StockNetwork(Model):
-    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """Network of Keras' applications, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     def __init__(self, network: Network, image_size: int) -> None:
         self.network, self.constants = network, {}
@@ -38,21 +39,26 @@ class StockNetwork(Model):
         return self.model(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, training=training)
 
     def _named(self) -> Iterator[tuple[str, tf.Variable]]:
-        """Canonical name to variable; Keras numbers layers in the order in which the suite lists them."""
+        """Yield canonical names and variables.
+
+        Keras numbers its layers in the same order as the suite's layer list.
+        """
         kinds = (keras.layers.Conv2D, keras.layers.BatchNormalization, keras.layers.Dense)
-        convolutions, norms, denses = ([one for one in self.model.layers if isinstance(one, kind)] for kind in kinds)
+        convolutions, norms, denses = (
+            [candidate for candidate in self.model.layers if isinstance(candidate, kind)] for kind in kinds
+        )
         listed = [layer for layer, _ in layer_lists.convolutions(self.network.layers)]
-        for layer, own in zip(listed, sorted(convolutions, key=_number), strict=True):
-            yield from _of(layer.name, own, weight="kernel", bias="bias")
+        for layer, keras_layer in zip(listed, sorted(convolutions, key=_number), strict=True):
+            yield from _of(layer.name, keras_layer, weight="kernel", bias="bias")
         names = [layer.norm for layer in listed if layer.norm is not None]
-        for name, own in zip(names, sorted(norms, key=_number), strict=True):
-            yield from _of(name, own, weight="gamma", bias="beta")
-            yield from _of(name, own, running_mean="moving_mean", running_var="moving_variance")
-        for linear, own in zip(layer_lists.linears(self.network), denses, strict=True):
-            yield from _of(linear.name, own, weight="kernel", bias="bias")
+        for name, keras_layer in zip(names, sorted(norms, key=_number), strict=True):
+            yield from _of(name, keras_layer, weight="gamma", bias="beta")
+            yield from _of(name, keras_layer, running_mean="moving_mean", running_var="moving_variance")
+        for linear, keras_layer in zip(layer_lists.linears(self.network), denses, strict=True):
+            yield from _of(linear.name, keras_layer, weight="kernel", bias="bias")
 
     def inside(self, name: str, value: Array) -> Array:
-        """From the canonical layout to Keras'."""
+        """Convert an array from the canonical layout to Keras' layout."""
         if value.ndim == 4:
             return np.transpose(value, (2, 3, 1, 0))
         if value.ndim == 2 and name.rpartition(".")[0] in self.flattened:
@@ -68,20 +74,23 @@ class StockNetwork(Model):
         return np.array(value)
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Of the weights those that the network has."""
+        """Load the weights that the network contains and ignore the rest."""
         super().load((name, value) for name, value in weights if name in self.variables)
 
 
 def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]]:
-    """The variables of a Keras layer that there are, by canonical name."""
-    for kind, own in kinds.items():
-        variable = getattr(layer, own, None)
+    """Yield the existing variables of a Keras layer by canonical name."""
+    for kind, attribute in kinds.items():
+        variable = getattr(layer, attribute, None)
         if variable is not None:
             yield f"{name}.{kind}", variable.value
 
 
 def _number(layer: Any) -> tuple[int, str]:
-    """When Keras made a layer: `conv2d_7` is the eighth; VGG's names are in order."""
+    """Return a sort key for the order in which Keras created the layers.
+
+    `conv2d_7` is the eighth convolution. The names of VGG's layers are already in order.
+    """
     number = layer.name.rpartition("_")[2]
     automatic = layer.name.startswith(("conv2d", "batch_normalization"))
     return (int(number) if automatic and number.isdigit() else 0, "" if automatic else layer.name)

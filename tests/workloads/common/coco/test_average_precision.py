@@ -95,5 +95,5 @@ def test_score_of_a_workloads_results(prepared, truth):
 
 def test_a_ground_truth_that_is_none(tmp_path):
     (tmp_path / "x.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"x\.json: cannot be read .*; prepare the data again"):
+    with pytest.raises(ValueError, match=r"x\.json: cannot be read .*\. Prepare the data again"):
         average_precision.read_ground_truth(tmp_path / "x.json")

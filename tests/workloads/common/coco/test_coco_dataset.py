@@ -49,7 +49,7 @@ def opened(destination, split="train"):
 def test_arrays_hold_what_the_files_say(source, tmp_path):
     lines = prepare(source, tmp_path / "p")
     assert "10 training images with 22 objects and 7 validation images with 13 objects of 3 classes" in lines[0]
-    assert lines[1].startswith("images without objects: 2 of train are not trained on, 2 of val count in the metric")
+    assert lines[1].startswith("images without objects: 2 training images are not used, 2 validation images affect")
     content = json.loads(synthetic.path(source).read_text())
     images, found = opened(tmp_path / "p")
     assert images.label.tolist() == [10, 20, 30, 50, 60, 70, 90, 100, 110, 120]  # ids; 40 and 80 have no objects
@@ -136,7 +136,7 @@ def test_a_subset_is_spread_and_has_objects(source, tmp_path):
     assert [entry["id"] for entry in truth["images"]] == [1010, 1030, 1060]
     assert lines[-1] == "notice: subset of 4 training images"
     assert COCO2017.read(tmp_path / "p").notes == ("subset of 4 training images",)
-    assert "--subset 0: at least one image" in refused(source, tmp_path, subset=0)
+    assert "--subset 0: expected at least 1" in refused(source, tmp_path, subset=0)
 
 
 def test_other_counts_than_cocos_become_a_note(source, tmp_path):
@@ -211,21 +211,21 @@ BAD = [
     *((changed(1000, area=area), f"{OF_IMAGE}area {area} ") for area in (NAN, -3, "large")),
     (changed(2000, category_id=7), "annotation 2000 (image 20): unknown category 7"),
     (changed(2000, image_id=77), "annotation 2000: its image 77 "),
-    (added("annotations"), "annotation 2000 stands there twice"),
+    (added("annotations"), "annotation 2000 is listed twice"),
     (lambda content: synthetic.annotation(content, 2000).pop("id"), "annotation without a usable id: {'image_id': 20"),
     (lambda content: content["annotations"].append([1]), "annotation without a usable id: [1]"),
-    (added("images", file_name="x.jpg"), "image 40 stands there twice ("),
+    (added("images", file_name="x.jpg"), "image 40 is listed twice ("),
     (added("images", id=41), "image 41: its file 000000000040.jpg "),
     (
         added("images", id=41, file_name="../val2017/000000001010.jpg"),
-        "image 41: not the plain name of a file: ../val2017/",
+        "image 41: not a file name without folders: ../val2017/",
     ),
     (
         added("images", id=41, file_name="a\x1b[31m\n.jpg"),
-        "image 41: not the plain name of a file: 'a\\x1b[31m\\n.jpg'",
+        "image 41: not a file name without folders: 'a\\x1b[31m\\n.jpg'",
     ),
     (added("images", id=2**40), "image without a usable id: {'id': 1099511627776"),
-    (lambda content: content["images"].append({"id": 5, "file_name": "5.jpg"}), "image 5: None x None pixels"),
+    (lambda content: content["images"].append({"id": 5, "file_name": "5.jpg"}), "image 5: invalid size None x None"),
 ]
 
 
@@ -241,16 +241,22 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda file: file.unlink() or os.mkfifo(file), "instances_train2017.json: not a regular file; expected are "),
-        (lambda file: os.truncate(file, 1 << 40), "train2017.json: more than 2,147,483,648 bytes; expected are "),
-        (Path.unlink, "instances_train2017.json: No such file or directory; expected"),
+        (
+            lambda file: file.unlink() or os.mkfifo(file),
+            "instances_train2017.json: not a regular file. Expected: train2017, ",
+        ),
+        (
+            lambda file: os.truncate(file, 1 << 40),
+            "train2017.json: more than 2,147,483,648 bytes. Expected: train2017, ",
+        ),
+        (Path.unlink, "instances_train2017.json: No such file or directory. Expected: "),
         (
             lambda file: shutil.rmtree(file.parents[1] / "train2017"),
-            ": no folder train2017; expected are train2017, val",
+            ": no folder train2017. Expected: train2017, val",
         ),
         (
             lambda file: file.write_text(file.read_text().replace("toothbrush", "brush")),
-            "instances_val2017.json: other categories than",
+            "instances_val2017.json: the categories differ from ",
         ),
     ],
 )
@@ -285,7 +291,7 @@ def test_iscrowd_of_another_value_is_one_line_or_left_out(source, tmp_path, valu
     synthetic.change(source, changed(1000, iscrowd=value))
     problem = f"{synthetic.path(source)}: {OF_IMAGE}iscrowd "
     lines = preparing.is_one_line_or_left_out(Folders(), source, tmp_path, problem)
-    assert "is not a flag; allowed: 0, 1" in lines[0]
+    assert "is invalid (allowed: 0, 1)" in lines[0]
 
 
 def test_hidden_files_change_nothing(source, tmp_path):
@@ -340,12 +346,12 @@ def unknown(first):
 def test_several_are_listed_and_counted(source, tmp_path):
     synthetic.change(source, unknown(0), "val2017")
     message = refused(source, tmp_path)
-    assert "val2017.json: no image with objects can be used; the first problem is " in message
+    assert "val2017.json: no image with objects can be used. The first problem is " in message
     synthetic.change(source, unknown(1))
     shutil.copy(synthetic.path(source), synthetic.path(source, "val2017"))
     shutil.copytree(source / "train2017", source / "val2017", dirs_exist_ok=True)
     lines = refused(source, tmp_path).splitlines()
-    assert lines[0] == "42 images or annotations cannot be used; repair them, or type --skip-bad to leave them out"
+    assert lines[0] == "42 images or annotations cannot be used. Repair them, or set --skip-bad to leave them out"
     assert len(lines) == 22
     assert lines[-1] == "… and 22 more"
 
@@ -376,11 +382,11 @@ def test_image_files(source, tmp_path):
         (b"[]", "not COCO annotations (a list instead of an object)"),
         (b"{}", "not COCO annotations (no list 'images')"),
         (b'{"images": {}, "annotations": [], "categories": []}', "not COCO annotations (no list 'images')"),
-        (b'{"images": [{}], "annotations": [], "categories": [{}]}', "no annotations; download the annotations again"),
+        (b'{"images": [{}], "annotations": [], "categories": [{}]}', "no annotations. Download the annotations again"),
         (b'{"images": [{}], "annotations": [{}], "categories": [{}]}', "category without a usable id: {}"),
         (
             b'{"images": [1], "annotations": [1], "categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}',
-            "category 1 stands there twice (a, b)",
+            "category 1 is listed twice (a, b)",
         ),
         (b"[" * 100_000, "not COCO annotations (nested too deeply)"),
     ],

@@ -29,7 +29,7 @@ def is_one_line_or_left_out(recipe: Dataset, source: Path, folder: Path, problem
     prints."""
     message = refused(recipe, source, folder)
     assert message.startswith(problem), message
-    assert message.endswith("; repair it, or type --skip-bad to leave it out")
+    assert message.endswith(". Repair it, or set --skip-bad to leave it out")
     assert "\n" not in message
     assert message.isprintable()
     lines = prepare(recipe, source, folder / "p", skip_bad=True)

@@ -48,8 +48,8 @@ def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind
     [
         ("images", "imagenet", "this name is reserved for a data set of the suite"),
         ("images", "photos-demo", "reserved for generated data"),
-        ("images", "../x", "make a name"),
-        ("coco", "", "make a name"),
+        ("images", "../x", "allowed are letters, digits"),
+        ("coco", "", "allowed are letters, digits"),
         ("imagenet", "mine", "--name is for images and coco"),
     ],
 )

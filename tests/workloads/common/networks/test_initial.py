@@ -30,5 +30,5 @@ def test_depends_on_seed_and_name_alone():
 
 
 def test_unknown_kind():
-    with pytest.raises(ValueError, match="one of normal, truncated, uniform"):
+    with pytest.raises(ValueError, match="allowed: normal, truncated, uniform"):
         draw(1, "a", (1,), "orthogonal", 1.0)

@@ -1,4 +1,5 @@
-"""How batches of images come about: threads that make them ahead, crops and flips, images with one label each.
+"""Construction of image batches: prefetching threads, crops and flips, and labeled images.
 
-Orders and shares are those of `workloads.common.images.sharded`.
+The order of the images and their distribution over replicas come from
+`workloads.common.images.sharded`.
 """

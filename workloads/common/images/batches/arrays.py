@@ -1,7 +1,7 @@
-"""Data sets of small images that are all of one size, kept as arrays: how they are written, read, and made into batches.
+"""Data sets of small images of equal size, stored as arrays.
 
-Per split: `SPLIT_image.npy`, uint8 (N, S, S, 3), or (N, S, S, 1) of grey images, and `SPLIT_label.npy`, int32 (N,). Images are
-neither cropped nor flipped.
+Files per split: `SPLIT_image.npy`, uint8 (N, S, S, 3), or (N, S, S, 1) for gray images, and
+`SPLIT_label.npy`, int32 (N,). Images are neither cropped nor flipped.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from workloads.common.manifest import Manifest
 
 SPLITS = ("train", "val")
 FORM = "arrays"
-"""What a manifest's options say under `form`."""
+"""Value of `form` in the manifest's options."""
 IMAGES_PER_TASK = 64
-"""A copy of one takes a microsecond."""
+"""Images copied per task. Copying an image takes a microsecond."""
 
 Split = tuple[UInt8s, npt.NDArray[Any]]
-"""Images and labels, whole numbers."""
+"""Images and integer labels."""
 
 
 def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
-    """Write every split below `folder`; what the manifest counts, without `classes`."""
+    """Write every split to `folder` and return the manifest's counts, except `classes`."""
     for split, (images, labels) in splits.items():
         np.save(folder / f"{split}_image.npy", images, allow_pickle=False)
         np.save(folder / f"{split}_label.npy", labels.astype(np.int32), allow_pickle=False)
@@ -42,34 +42,46 @@ def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
 
 
 def read(folder: Path, split: str, count: int) -> Split:
-    """A split, mapped into memory. Raises ValueError naming the file that is missing or something else."""
+    """Map a split into memory. Raises ValueError with the name of a file that is missing or
+    invalid."""
     images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
     if not square or len(images) != count:
-        raise ValueError(f"{folder / split}_image.npy: {images.dtype} {images.shape}; prepare the data again")
+        raise ValueError(
+            f"{folder / split}_image.npy: expected {count} square images with 1 or 3 channels, got {images.dtype} "
+            f"{images.shape}. Prepare the data again"
+        )
     labels = mapped(folder / f"{split}_label.npy", "int32", count)
     return images, labels
 
 
 class ArrayDataset(manifests.Prepared):
-    """A data set that is prepared as arrays."""
+    """Data set that is prepared as arrays."""
 
     image_size: int
-    """Pixels of a side."""
+    """Width and height of the images in pixels."""
 
     def options(self) -> dict[str, Any]:
         return {"form": FORM, "images": ".", "image_size": self.image_size}
 
     @abstractmethod
     def how(self) -> str:
-        """The command that prepares this data set."""
+        """Return the command that prepares this data set."""
 
     def published(
         self, splits: dict[str, Split], source: str, classes: int, destination: Path, notes: Sequence[str] = ()
     ) -> list[str]:
-        """Write the splits of `source` below `destination`, unless that is done already; lines to print.
+        """Write `splits` to `destination` if they are not there yet, and return the lines to print.
 
-        Raises ValueError if it holds other data.
+        Args:
+            splits: Images and labels of each split.
+            source: Name of the source in the manifest.
+            classes: Number of classes.
+            destination: Folder of the prepared data.
+            notes: Notes for the manifest.
+
+        Raises:
+            ValueError: `destination` contains different data.
         """
         digest = hashlib.sha256()
         for images, labels in splits.values():
@@ -79,19 +91,23 @@ class ArrayDataset(manifests.Prepared):
         unlike = manifests.unlike(self.name, counts, "counts", "")
         origin = {"name": source, "bytes": size, "sha256": digest.hexdigest()}
         manifest = Manifest(self.name, origin, self.options(), counts, [*notes, *unlike], not unlike)
-        if there := self.already(destination, lambda: manifest):
-            return there
+        if present := self.already(destination, lambda: manifest):
+            return present
         with manifests.workspace(destination) as folder:
             write(folder, splits)
             complete = manifests.publish(folder, destination, manifest)
         return self.lines(complete, destination)
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
-        """The arrays against the manifest's counts."""
+        """Check the arrays against the manifest's counts."""
         for split in SPLITS:
             _, labels = read(destination, split, manifest.counts[split])
-            if labels.size and not 0 <= labels.min() <= labels.max() < manifest.counts["classes"]:
-                raise ValueError(f"{destination / split}_label.npy: labels that are no class; prepare the data again")
+            classes = manifest.counts["classes"]
+            if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+                raise ValueError(
+                    f"{destination / split}_label.npy: expected labels from 0 to {classes - 1}, got {labels.min()} "
+                    f"to {labels.max()}. Prepare the data again"
+                )
         return [f"{split}: {manifest.counts[split]:,} images" for split in SPLITS]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
@@ -101,14 +117,14 @@ class ArrayDataset(manifests.Prepared):
 
 
 class ArrayData(ImageData):
-    """`workloads.api.DataPipeline` over arrays; batches are those of `labelled.ImageNetData`."""
+    """`workloads.api.DataPipeline` over arrays, with the batches of `labelled.ImageNetData`."""
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
         self.pixels: dict[str, UInt8s] = {}
         super().__init__(settings, dataset_info, worker, seed)
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
-        """Sizes and labels; the images stay mapped."""
+        """Read sizes and labels. The images stay memory-mapped."""
         count = self.dataset_info.train_samples if split == "train" else self.dataset_info.evaluation_samples
         self.pixels[split], labels = read(self.folder, split, count)
         sides = np.full(count, self.pixels[split].shape[1], np.int32)
@@ -125,7 +141,7 @@ class ArrayData(ImageData):
         return arrays, self.pool.start(copy, len(images), IMAGES_PER_TASK)
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """The image as it is."""
+        """Copy the image unchanged."""
         out[:] = pixels
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:

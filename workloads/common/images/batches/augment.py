@@ -1,8 +1,9 @@
-"""Random crops and flips of the reference, as integer hashes of (seed, epoch, image): equal in every framework.
+"""Random crops and flips of the reference, computed from integer hashes of (seed, epoch, image).
 
-The crop is that of `tf.image.sample_distorted_bounding_box` with the whole image as the only object, as the reference
-calls it (imagenet_preprocessing.py): an aspect ratio is drawn, then a height between those of the smallest and the
-largest area, then the place. So heights are uniform, not areas.
+The results are equal in every framework. The crop follows `tf.image.sample_distorted_bounding_box`
+with the whole image as the only object, as the reference calls it (imagenet_preprocessing.py):
+first the aspect ratio is drawn, then the height between the heights of the smallest and the largest
+area, then the position. Therefore the height is distributed uniformly, not the area.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from workloads.common.arrays import Bools, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 ASPECTS = (0.75, 1.33)
-"""Width over height."""
+"""Minimum and maximum of width over height."""
 LARGEST_AREA = 1.0
 LEAST_COVERED = 0.1
-"""Share of the object, here the image, that a crop must cover: with it, crops below a tenth of the image are drawn again."""
+"""Share of the object, here the whole image, that a crop must cover. Crops smaller than a tenth of
+the image are drawn again."""
 ATTEMPTS = 100
-"""Then the whole image is taken."""
+"""Number of draws. If all fail, the whole image is used."""
 
 
 def crop_boxes(
     seed: int, epoch: int, images: npt.ArrayLike, widths: npt.ArrayLike, heights: npt.ArrayLike, area_minimum: float
 ) -> Int64s:
-    """Boxes (n, 4) of left, top, width, height in pixels, for images (n,) of the given sizes."""
-    image, width, height = (np.asarray(given, np.int64) for given in (images, widths, heights))
+    """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of given sizes."""
+    image, width, height = (np.asarray(values, np.int64) for values in (images, widths, heights))
     boxes = np.stack([np.zeros_like(width), np.zeros_like(height), width, height], axis=1)
     key = stream(seed, "image crop", epoch)
     open_rows = np.arange(len(image))
@@ -40,12 +42,12 @@ def crop_boxes(
 
 
 def flips(seed: int, epoch: int, images: npt.ArrayLike) -> Bools:
-    """Whether each image (n,) is mirrored left and right: one half of them."""
+    """Return whether each image (n,) is mirrored horizontally, with probability one half."""
     return integers(bits(stream(seed, "image flip", epoch), np.asarray(images, np.int64)), 2).astype(bool)
 
 
 def _attempt(key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float) -> tuple[Int64s, Bools]:
-    """Boxes (n, 4) of one attempt, and which of them meet the conditions."""
+    """Draw boxes (n, 4) once and return them with a flag for each box that meets the conditions."""
     drawn = uniform(bits(key, np.arange(4)[:, None], image))
     aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * drawn[0]
     area = (width * height).astype(np.float64)
@@ -57,7 +59,8 @@ def _attempt(key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_
     shortest = np.minimum(np.rint(np.sqrt(smallest / aspect)), tallest)
     box_height = shortest + np.floor(drawn[1] * (tallest - shortest + 1))
     box_width = np.rint(box_height * aspect)
-    # Rounding may leave the range of areas by a little: one pixel more or less, as the reference does.
+    # Rounding may lead to an area slightly outside the range. As in the reference, the height is
+    # then changed by one pixel.
     box_height += box_width * box_height < smallest
     box_width = np.rint(box_height * aspect)
     box_height -= box_width * box_height > largest

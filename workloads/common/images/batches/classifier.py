@@ -1,4 +1,4 @@
-"""What classifiers of images have in common: a label for each image, top-1 accuracy."""
+"""Common base of image classifiers: one label per image and top-1 accuracy."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from workloads.common.images.workload import ImageWorkload
 
 
 class ClassifierWorkload(ImageWorkload):
-    """Training batches hold `label`, int32 (B,), beside `image`."""
+    """Image classifier whose training batches hold `label`, int32 (B,), in addition to `image`."""
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """`label` (B,)."""
+        """Return the shape of `label`, (B,)."""
         return {"label": ArraySpec((count,), "int32")}
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Whether each image's best class is its own; padding is dropped. `logits` are (B, classes)."""
+        """Return whether each image is classified correctly, without padding. `logits` are (B,
+        classes)."""
         correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
         return {"correct": correct[batch.arrays["valid"]]}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Top-1 accuracy over every image once. Raises ValueError if the count is not the data set's."""
+        """Return the top-1 accuracy over all validation images.
+
+        Raises ValueError if the number of results differs from the size of the validation set.
+        """
         correct = np.asarray(results["correct"], dtype=bool)
         if correct.size != self.dataset_info.evaluation_samples:
             raise ValueError(f"evaluation saw {correct.size} images of {self.dataset_info.evaluation_samples}")

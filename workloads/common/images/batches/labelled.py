@@ -1,6 +1,7 @@
-"""Batches of image classifiers: JPEGs decoded, cropped and flipped by threads while training runs.
+"""Batches of image classifiers: threads decode, crop and flip JPEGs during training.
 
-Order, shares and filling up are those of `workloads.common.images.sharded`.
+`workloads.common.images.sharded` determines the order of the images, their distribution over
+replicas and the padding of batches.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from workloads.common.randomness import bits, integers
 class ImageNetData(ImageData):
     """`workloads.api.DataPipeline` over a prepared image data set.
 
-    Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `label` int32 (B,), B the same in every step. Of an
-    evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
+    A training batch holds `image` uint8 (B, H, W, 3) RGB and `label` int32 (B,). B is the same in
+    every step. An evaluation batch also holds `valid` bool (B,), which is False for padding images
+    (black, label 0).
     """
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
@@ -40,28 +42,31 @@ class ImageNetData(ImageData):
                 left, top, width, height = box.tolist()
                 resize_into(self.part(reader, image, (left, top, width, height), job.shape), out[slot], mirrored[slot])
 
-            made = self.make_or_replace(images[slot], make)
-            if made != images[slot]:
-                arrays["label"][slot] = self.images.label[made]
+            used = self.make_or_replace(images[slot], make)
+            if used != images[slot]:
+                arrays["label"][slot] = self.images.label[used]
 
         return arrays, self.pool.start(work, len(images))
 
     def _boxes(self, images: Int64s, epoch: int) -> Int64s:
-        """Crops (n, 4) of images (n,)."""
+        """Return crops (n, 4) of images (n,)."""
         widths, heights = self.images.width[images], self.images.height[images]
         return crop_boxes(self.seed, epoch, images, widths, heights, self.area_minimum)
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """The centre of the image, whose shorter side is made `resize_size` as the reference does."""
+        """Write the center of the image, after its shorter side is resized to `resize_size`.
+
+        The size is computed as in the reference (see `resize.evaluation_size`).
+        """
         central_into(pixels, out, self.resize_size)
 
 
 class SyntheticImageData(SyntheticData):
-    """Synthetic batches: `image` and `label` as `ImageNetData` has them."""
+    """Synthetic batches with the arrays `image` and `label` of `ImageNetData`."""
 
     BATCHES = 4
     STREAM = "image synthetic"
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """Labels (count,)."""
+        """Return random labels (count,)."""
         return {"label": integers(bits(key, 1, np.arange(count)), self.dataset_info.sizes["classes"]).astype(np.int32)}

@@ -1,6 +1,6 @@
-"""Batches of images made by threads ahead of the consumer, each image written straight into its place in the batch.
+"""Image batches prefetched by threads, each image written directly to its slot in the batch.
 
-Memory is bounded by the batches in work plus those that the consumer still refers to.
+Memory is bounded by the batches in progress plus the batches that the consumer still refers to.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from workloads.common.images.jpeg import Reader
 T = TypeVar("T")
 
 IMAGES_PER_TASK = 8
-"""About five milliseconds of work: little overhead, and threads finish a batch at nearly the same time."""
+"""Images per task, about five milliseconds of work. The overhead is small, and all threads finish a
+batch at nearly the same time."""
 BATCHES_AHEAD = 3
-"""Batches in work or finished beside the one that the consumer has."""
+"""Number of batches in progress or finished, in addition to the consumer's current batch."""
 
 
 class Buffers:
-    """Memory for uint8 arrays of up to so many bytes; it is used again once nothing refers to an array any more.
+    """Pool of memory for uint8 arrays of up to `most_bytes` bytes.
 
-    Arrays of different shapes share it: those of batches whose images lie and of batches whose images stand.
-
-    A view of an array, or a tensor of a framework that shares its memory, keeps it alive: nothing is overwritten that
-    anybody can still see.
+    The memory of an array is reused as soon as the array is not referenced any more. Arrays of
+    different shapes share it, for example batches of landscape and of portrait images. A view of an
+    array keeps it alive, and so does a framework's tensor that shares its memory. Therefore memory
+    that is still visible is never overwritten.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._bytes = most_bytes
         self._free: list[UInt8s] = []
         self.allocated = 0
-        """How many have been made in all."""
+        """Total number of buffers allocated so far."""
 
     def take(self, shape: tuple[int, ...]) -> UInt8s:
-        """An array of `shape` with undefined content."""
+        """Return an array of `shape` with undefined content."""
         size = math.prod(shape)
         assert size <= self._bytes, f"{size} bytes of {self._bytes}"
         try:
@@ -51,14 +52,15 @@ class Buffers:
         except IndexError:
             memory = np.empty(self._bytes, np.uint8)
             self.allocated += 1
-        # Not a view of `memory`: NumPy would make its own views refer to `memory` directly, past this array.
+        # A view of `memory` would not work: NumPy would let views of the view refer directly to
+        # `memory` instead of this array.
         array = np.frombuffer(memory.data[:size], np.uint8)
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array.reshape(shape)
 
 
 class ReaderPool:
-    """Threads, each with a `Reader` of its own."""
+    """Threads that each have a separate `Reader`."""
 
     def __init__(self, threads: int) -> None:
         cv2.setNumThreads(1)
@@ -69,7 +71,7 @@ class ReaderPool:
     def start(
         self, work: Callable[[Reader, int], None], count: int, at_once: int = IMAGES_PER_TASK
     ) -> list[Future[None]]:
-        """Begin `work(reader, i)` for i in 0 … count - 1, `at_once` in a task."""
+        """Start `work(reader, i)` for i in 0 … count - 1, with `at_once` numbers per task."""
         ranges = [range(first, min(first + at_once, count)) for first in range(0, count, at_once)]
         return [self._executor.submit(self._run, work, numbers) for numbers in ranges]
 
@@ -82,14 +84,15 @@ class ReaderPool:
             work(reader, number)
 
     def close(self) -> None:
-        """Drop what has not begun and wait for the rest."""
+        """Cancel the tasks that have not started and wait for the running tasks."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
 
 class BatchesAhead(Generic[T]):
-    """An iterator that begins up to `depth` items ahead of the consumer.
+    """Iterator that starts up to `depth` items ahead of the consumer.
 
-    `begin` yields (item, the tasks that complete it). The first task that failed raises its error in the consumer.
+    `begin` yields an item and the tasks that complete it. If a task fails, the consumer receives
+    the error of the first failed task.
     """
 
     def __init__(self, begin: Iterator[tuple[T, list[Future[None]]]], depth: int = BATCHES_AHEAD) -> None:
@@ -110,7 +113,7 @@ class BatchesAhead(Generic[T]):
             wait(tasks, return_when=FIRST_EXCEPTION)  # wakes this thread once, not for each task
             for task in tasks:
                 task.result()
-            # Only now: the item that is handed out is not counted as one of those ahead.
+            # Fill the queue after the item is removed, so that it does not count towards `depth`.
             self._fill()
         return item
 
@@ -122,13 +125,13 @@ class BatchesAhead(Generic[T]):
             self._waiting.append(following)
 
     def finish(self) -> None:
-        """Wait for what has been begun."""
+        """Wait for all started tasks."""
         with self._lock:
             for _, tasks in self._waiting:
                 wait(tasks)
 
     def close(self) -> None:
-        """Begin nothing more; cancel what waits."""
+        """Start no further items and cancel the waiting tasks."""
         self._begin = iter(())
         with self._lock:
             for _, tasks in self._waiting:

@@ -1,1 +1,1 @@
-"""Drawing the images of demo data sets: outlines, textures, scenes. For data sets that are generated."""
+"""Drawing of the generated demo data sets: outlines, textures and scenes."""

@@ -1,6 +1,7 @@
-"""Ten outlines as closed polygons within the unit disc, (n, 2) float64, x to the right and y downwards.
+"""Ten outlines as closed polygons (n, 2) float64 within the unit disc. x points right, y down.
 
-Coordinates are multiples of 1/1024, so that no mathematical library can change what is drawn.
+Coordinates are rounded to multiples of 1/1024, so differences between mathematical libraries cannot
+change the drawing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from workloads.common.arrays import Float64s
 
 GRID = 1024
 POINTS = 72
-"""Of a curved outline."""
+"""Number of points of a curved outline."""
 
 
 def _polygon(points: list[tuple[float, float]]) -> Float64s:
@@ -22,19 +23,22 @@ def _polygon(points: list[tuple[float, float]]) -> Float64s:
 
 
 def _curve(radius: Callable[[float], float], start: float = 0.0, end: float = 2 * math.pi) -> list[tuple[float, float]]:
-    """Points (r cos t, r sin t) for t from `start` to `end`, both included; a doubled last point does no harm."""
+    """Return points (r cos t, r sin t) for t from `start` to `end`, both included.
+
+    For a closed curve, the last point repeats the first point, which does not affect the drawing.
+    """
     angles = [start + (end - start) * i / POINTS for i in range(POINTS + 1)]
     return [(radius(t) * math.cos(t), radius(t) * math.sin(t)) for t in angles]
 
 
 def _star() -> list[tuple[float, float]]:
-    """Five points, one on top."""
+    """Return a five-pointed star with one point at the top."""
     radii = (1.0, 0.42)
     return [(radii[i % 2] * math.sin(math.pi * i / 5), -radii[i % 2] * math.cos(math.pi * i / 5)) for i in range(10)]
 
 
 def _heart() -> list[tuple[float, float]]:
-    """The curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, point downwards."""
+    """Return the curve 16 sin³t, 13 cos t − 5 cos 2t − 2 cos 3t − cos 4t, pointing downwards."""
     points = []
     for i in range(POINTS):
         t = 2 * math.pi * i / POINTS
@@ -49,7 +53,7 @@ _UPPER = [(1.0, 0.0), (0.15, -0.75), (0.15, -0.28), (-0.95, -0.28)]
 
 OUTLINES: dict[str, Float64s] = {
     "disc": _polygon(_curve(lambda _: 0.9)),
-    "triangle": _polygon([(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]),  # a corner on top
+    "triangle": _polygon([(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]),  # with a corner at the top
     "square": _polygon([(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)]),
     "star": _polygon(_star()),
     "plus": _polygon(_CORNER + [(-x, -y) for x, y in _CORNER]),
@@ -57,8 +61,8 @@ OUTLINES: dict[str, Float64s] = {
     "ring": _polygon(  # with a gap of a quarter turn on the right
         _curve(lambda _: 0.95, _GAP, 2 * math.pi - _GAP) + _curve(lambda _: 0.5, 2 * math.pi - _GAP, _GAP)
     ),
-    "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),  # to the right
-    "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),  # of six petals
+    "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),  # points to the right
+    "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),  # with six petals
     "ell": _polygon([(-0.65, -0.85), (-0.08, -0.85), (-0.08, 0.28), (0.75, 0.28), (0.75, 0.85), (-0.65, 0.85)]),
 }
-"""In the order of the classes."""
+"""Outlines by name, in the order of the classes."""

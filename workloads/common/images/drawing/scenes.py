@@ -1,8 +1,9 @@
-"""Scenes of the demo data sets: textured objects over a smooth background, with clutter, occluders and camera noise.
+"""Scenes of the demo data sets: textured objects on a smooth background, clutter and camera noise.
 
-A canvas is (3, height, width) float32, planes red, green, blue, values 0 … 255. Drawing one object (`draw_object`,
-which returns its mask) is apart from composing a scene. Every choice is a hash of coordinates, and pixels come from
-integer polygon filling and correctly rounded operations: the same image on every machine.
+A canvas is (3, height, width) float32, with planes red, green, blue and values 0 … 255.
+`draw_object` draws a single object and returns its mask. Composing a scene is left to the caller.
+Every choice is a hash of coordinates, and pixels result from integer polygon filling and correctly
+rounded operations. Therefore the images are identical on every machine.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Colour = tuple[float, float, float]
 
 CLASSES = tuple(OUTLINES)
 MARGIN = 2
-"""Pixels around a polygon's box, for soft edges."""
+"""Pixels added around a polygon's bounding box for soft edges."""
 FINER = 4
-"""Outlines are filled on a grid that many times finer, then averaged."""
+"""Oversampling factor per axis: outlines are filled on a finer grid and then averaged."""
 SUBPIXEL_BITS = 6
-"""Corners are rounded to 1/64 of the finer grid's pixels."""
+"""Corners are rounded to 1/64 of a pixel of the finer grid."""
 _LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
 NOISE_LEVELS = 256
 JPEG_QUALITY = 90
@@ -40,7 +41,7 @@ JPEG_QUALITY = 90
 
 @dataclass(frozen=True)
 class Pose:
-    """Where and how an outline lies: centre and radius in pixels, rotation in radians."""
+    """Position and shape of an outline: center and radius in pixels, rotation in radians."""
 
     x: float
     y: float
@@ -51,7 +52,10 @@ class Pose:
     shear: float = 0.0
 
     def matrix(self) -> Float64s:
-        """(2, 2) from the unit disc to pixels: shear, squeeze, then rotate; rounded to 2⁻¹⁶."""
+        """Return the (2, 2) matrix from the unit disc to pixels, rounded to 2⁻¹⁶.
+
+        It applies shear, then squeeze, then rotation.
+        """
         cosine, sine = math.cos(self.rotation), math.sin(self.rotation)
         scaled = [
             (cosine, cosine * self.shear - sine * self.squeeze),
@@ -60,7 +64,7 @@ class Pose:
         return np.asarray(np.rint(np.array(scaled) * self.radius * 65536) / 65536, np.float64)
 
     def corners(self, outline: Float64s) -> Float64s:
-        """The polygon (n, 2) in pixels."""
+        """Return the corners (n, 2) of an outline in pixels."""
         (a, b), (c, d) = self.matrix().tolist()
         x, y = outline[:, 0], outline[:, 1]
         return np.stack([a * x + b * y + self.x, c * x + d * y + self.y], axis=1)
@@ -68,29 +72,33 @@ class Pose:
 
 @dataclass(frozen=True)
 class Look:
-    """A texture with its two colours, red, green, blue in 0 … 255."""
+    """A texture and its two colors (red, green, blue in 0 … 255)."""
 
     texture: str
     first: Colour
     second: Colour
     scale: float = 1.0
-    """Of the texture, over its usual size on an object of that radius."""
+    """Scale of the texture, relative to its usual size on an object of the same radius."""
 
 
 def hsv(hue: float, saturation: float, value: float) -> Colour:
-    """A colour of 0 … 255; the hue wraps around."""
+    """Return the color with components in 0 … 255. The hue wraps around."""
     red, green, blue = colorsys.hsv_to_rgb(hue % 1.0, saturation, value)
     return 255 * red, 255 * green, 255 * blue
 
 
 def choose_pose(draws: Draws, x: float, y: float, radius: float) -> Pose:
-    """Rotation ±30°, squeeze 0.75–1, shear ±0.2."""
+    """Return a random pose: rotation ±30°, squeeze 0.75–1, shear ±0.2."""
     turn = math.pi / 6
     return Pose(x, y, radius, draws.uniform(-turn, turn), draws.uniform(0.75, 1.0), draws.uniform(-0.2, 0.2))
 
 
 def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: float) -> Look:
-    """The look of class `kind` (0 … 9): its own texture and hue with the given probabilities, else any."""
+    """Return a random look for class `kind` (0 … 9).
+
+    With probability `texture_loyalty` it has the texture of its class, and with probability
+    `hue_loyalty` the hue of its class. Otherwise texture or hue are random.
+    """
     names = tuple(TEXTURES)
     texture = names[kind] if draws.chance(texture_loyalty) else names[draws.integer(0, len(names) - 1)]
     hue = kind / len(CLASSES) + draws.uniform(-0.04, 0.04) if draws.chance(hue_loyalty) else draws.uniform()
@@ -98,13 +106,18 @@ def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: fl
 
 
 def any_look(draws: Draws) -> Look:
-    """A look that belongs to no class; muted, or clutter would outshine objects."""
+    """Return a look that does not depend on the class. Muted colors keep it from outshining
+    objects."""
     texture = tuple(TEXTURES)[draws.integer(0, len(TEXTURES) - 1)]
     return _colours(draws, texture, draws.uniform(), saturation=0.1)
 
 
 def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
-    """Two colours near `hue`, at least that saturated, whose values are 0.3–0.6 apart; texture scale 0.8–1.3."""
+    """Return a look with two colors near `hue`, a minimum saturation, and a texture scale of
+    0.8–1.3.
+
+    The values of the two colors differ by 0.3–0.6.
+    """
     apart = draws.uniform(0.3, 0.6)
     dark = draws.uniform(0.15, 1.0 - apart)
     values = (dark, dark + apart) if draws.chance(0.5) else (dark + apart, dark)
@@ -114,14 +127,18 @@ def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
 
 
 def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, slice, Mask]:
-    """(rows, columns, coverage 0 … 255) of a polygon: its box within the canvas and the share of each pixel there."""
+    """Return (rows, columns, coverage) of a polygon within the canvas.
+
+    Rows and columns are the slices of its bounding box. Coverage is 0 … 255 for each pixel of the
+    box.
+    """
     low = np.maximum(np.floor(corners.min(0)).astype(int) - MARGIN, 0)
     high = np.minimum(np.ceil(corners.max(0)).astype(int) + MARGIN, (width, height))
     (left, top), (right, bottom) = low.tolist(), high.tolist()
     mask = np.zeros((max(bottom - top, 0), max(right - left, 0)), np.uint8)
     if mask.size:
         fine = np.zeros((mask.shape[0] * FINER, mask.shape[1] * FINER), np.uint8)
-        # OpenCV's coordinates are those of pixel centres.
+        # OpenCV's integer coordinates refer to pixel centers.
         points = np.rint(((corners - low) * FINER - 0.5) * (1 << SUBPIXEL_BITS)).astype(np.int32)
         cv2.fillPoly(fine, [points], (1,), shift=SUBPIXEL_BITS)
         mask = _shares(fine)
@@ -129,7 +146,7 @@ def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, sli
 
 
 def _shares(fine: Mask) -> Mask:
-    """0 … 255 for each square of FINER × FINER zeros and ones."""
+    """Return the coverage 0 … 255 of each square of FINER × FINER zeros and ones."""
     rows = fine[0::FINER] + fine[1::FINER] + fine[2::FINER] + fine[3::FINER]
     counts = rows[:, 0::FINER] + rows[:, 1::FINER] + rows[:, 2::FINER] + rows[:, 3::FINER]
     levels: Mask = _LEVELS[counts]
@@ -137,7 +154,10 @@ def _shares(fine: Mask) -> Mask:
 
 
 def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) -> Mask:
-    """Paint an object; returns its coverage (height, width) uint8 0 … 255, before anything lies over it."""
+    """Draw an object and return its coverage (height, width), uint8 0 … 255.
+
+    The coverage does not account for objects that are drawn later.
+    """
     height, width = canvas.shape[1:]
     rows, columns, mask = polygon_mask(pose.corners(OUTLINES[outline]), height, width)
     coverage = np.zeros((height, width), np.uint8)
@@ -151,7 +171,8 @@ def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) 
 
 
 def _object_coordinates(pose: Pose, rows: slice, columns: slice, unit: float) -> tuple[Canvas, Canvas]:
-    """u, v of the pixels in a box along the rotated axes, in units of `unit` pixels."""
+    """Return u, v of the pixels of a box along the object's rotated axes, in multiples of `unit`
+    pixels."""
     cosine = round(math.cos(pose.rotation) * 65536) / 65536 / unit
     sine = round(math.sin(pose.rotation) * 65536) / 65536 / unit
     x = np.arange(columns.start, columns.stop) + (0.5 - pose.x)
@@ -161,7 +182,7 @@ def _object_coordinates(pose: Pose, rows: slice, columns: slice, unit: float) ->
 
 
 def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
-    """Lay the two colours, mixed by `share`, over `box` (3, h, w) with opacity `alpha`, in place."""
+    """Blend two colors, mixed by `share`, over `box` (3, h, w) in place, with opacity `alpha`."""
     for plane, first, second in zip(box, look.first, look.second, strict=True):
         paint = share * np.float32(second - first)
         paint += np.float32(first)
@@ -171,7 +192,7 @@ def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
 
 
 def paint_polygon(canvas: Canvas, corners: Float64s, colour: Colour) -> None:
-    """Lay a polygon (n, 2) of one colour over the canvas."""
+    """Draw a polygon (n, 2) of a single color."""
     rows, columns, mask = polygon_mask(corners, *canvas.shape[1:])
     alpha = mask * np.float32(1 / 255)
     for plane, value in zip(canvas[:, rows, columns], colour, strict=True):
@@ -179,14 +200,20 @@ def paint_polygon(canvas: Canvas, corners: Float64s, colour: Colour) -> None:
 
 
 def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Height and width in pixels of an image that lies or stands by chance, its sides at most 4 to 5."""
+    """Return height and width in pixels of an image of random orientation.
+
+    The longer side is at most 5/4 of the shorter side.
+    """
     short = draws.integer(*short_side)
     long = draws.integer(short, min(longest, short + short // 4))
     return (short, long) if draws.chance(0.5) else (long, short)
 
 
 def background(draws: Draws, height: int, width: int) -> Canvas:
-    """A smooth random field of muted colours through a grid of 3–8 cells a side."""
+    """Return a smooth random field of muted colors.
+
+    It is interpolated from a grid of 3–8 cells per side.
+    """
     cells = draws.integer(3, 8)
     base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
     spread = draws.integer(20, 90)
@@ -196,42 +223,61 @@ def background(draws: Draws, height: int, width: int) -> Canvas:
 
 
 def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
-    """`count` strokes, blobs and boxes anywhere; blobs and boxes wear any texture."""
+    """Draw `count` strokes, blobs and boxes at random positions. Blobs and boxes have random
+    textures."""
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
-        one = draws.part(number)
-        x, y = one.uniform(0, width), one.uniform(0, height)
-        kind, turn = one.integer(0, 2), one.uniform(0, math.pi)
+        item_draws = draws.part(number)
+        x, y = item_draws.uniform(0, width), item_draws.uniform(0, height)
+        kind, turn = item_draws.integer(0, 2), item_draws.uniform(0, math.pi)
         if kind == 0:
-            colour = hsv(one.uniform(), one.uniform(0.0, 1.0), one.uniform(0.2, 0.9))
-            stroke(canvas, one, (x, y), one.uniform(0.2, 0.7) * side, one.uniform(0.02, 0.05) * side, colour)
+            colour = hsv(item_draws.uniform(), item_draws.uniform(0.0, 1.0), item_draws.uniform(0.2, 0.9))
+            stroke(
+                canvas,
+                item_draws,
+                (x, y),
+                item_draws.uniform(0.2, 0.7) * side,
+                item_draws.uniform(0.02, 0.05) * side,
+                colour,
+            )
         else:
-            pose = Pose(x, y, one.uniform(0.08, 0.2) * side, turn, one.uniform(0.4, 1.0))
-            draw_object(canvas, "disc" if kind == 1 else "square", pose, any_look(one), one.part(0).key)
+            pose = Pose(x, y, item_draws.uniform(0.08, 0.2) * side, turn, item_draws.uniform(0.4, 1.0))
+            draw_object(canvas, "disc" if kind == 1 else "square", pose, any_look(item_draws), item_draws.part(0).key)
 
 
 def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
-    """`count` thin lines across the scene."""
+    """Draw `count` thin lines across the scene."""
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):
-        one = draws.part(number)
-        colour = hsv(one.uniform(), one.uniform(0.0, 0.6), one.uniform(0.1, 0.95))
-        middle = (one.uniform(0.2, 0.8) * width, one.uniform(0.2, 0.8) * height)
-        stroke(canvas, one, middle, one.uniform(0.6, 1.4) * side, one.uniform(0.015, 0.04) * side, colour)
+        line_draws = draws.part(number)
+        colour = hsv(line_draws.uniform(), line_draws.uniform(0.0, 0.6), line_draws.uniform(0.1, 0.95))
+        middle = (line_draws.uniform(0.2, 0.8) * width, line_draws.uniform(0.2, 0.8) * height)
+        stroke(
+            canvas,
+            line_draws,
+            middle,
+            line_draws.uniform(0.6, 1.4) * side,
+            line_draws.uniform(0.015, 0.04) * side,
+            colour,
+        )
 
 
 def stroke(
     canvas: Canvas, draws: Draws, middle: tuple[float, float], length: float, thickness: float, colour: Colour
 ) -> None:
-    """A straight bar in a random direction; all in pixels."""
+    """Draw a straight bar in a random direction. Sizes are in pixels."""
     pose = Pose(*middle, length / 1.6, draws.uniform(0, math.pi), thickness / length)
     paint_polygon(canvas, pose.corners(OUTLINES["square"]), colour)
 
 
 def camera(canvas: Canvas, draws: Draws) -> UInt8s:
-    """Contrast, brightness and Gaussian noise (σ 1–6), then 8 bits: (height, width, 3) blue, green, red."""
+    """Apply random contrast, brightness and Gaussian noise (σ 1–6) and convert the canvas to 8
+    bits.
+
+    Returns an image (height, width, 3) with channels blue, green, red.
+    """
     contrast, brightness, sigma = draws.uniform(0.75, 1.2), draws.uniform(-25, 25), draws.uniform(1, 6)
     noise = bits(draws.part(1).key, np.arange(-(-canvas.size // 8))).astype("<u8", copy=False).view(np.uint8)
     image = np.take(_noise_table() * np.float32(sigma), noise[: canvas.size]).reshape(canvas.shape)
@@ -243,14 +289,17 @@ def camera(canvas: Canvas, draws: Draws) -> UInt8s:
 
 
 def write_jpeg(path: Path, image: UInt8s) -> None:
-    """Write an image (height, width, 3), blue, green, red."""
+    """Write an image (height, width, 3) with channels blue, green, red."""
     fine, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-    assert fine, "OpenCV could not write a JPEG"
+    assert fine, "OpenCV could not encode a JPEG"
     path.write_bytes(data.tobytes())
 
 
 @cache
 def _noise_table() -> Float32s:
-    """Standard normal quantiles at the middle of 256 equal cells: a byte is a draw (at most 2.9 in size)."""
+    """Return standard normal quantiles at the middle of 256 equal cells.
+
+    A random byte thus selects a normally distributed value of at most 2.9 in magnitude.
+    """
     cells = np.arange(NOISE_LEVELS, dtype=np.uint64) << np.uint64(56)
     return np.asarray(normal(cells + np.uint64(1 << 55), np.float32), np.float32)

@@ -1,6 +1,7 @@
-"""Ten textures: functions of the coordinates on an object to the share of its second colour, float32 in [0, 1].
+"""Ten textures: functions that map object coordinates to the share of the second color.
 
-Only additions, products, floor, absolute value and square root are used, each one NumPy call: equal on every machine.
+The share is float32 in [0, 1]. The functions use only addition, multiplication, floor, absolute
+value and square root, each as one NumPy call. Therefore the result is equal on every machine.
 """
 
 from __future__ import annotations
@@ -13,34 +14,44 @@ from workloads.common.arrays import Float32s, Float64s, Int64s
 from workloads.common.randomness import bits, integers
 
 Texture = Callable[[Float32s, Float32s, float, int], Float32s]
-"""(u, v, sharpness, key): u, v (h, w) in units of the object's radius; `sharpness` in pixels per such unit, for soft
-edges a pixel wide; `key` for textures that are random."""
+"""Function with the arguments (u, v, sharpness, key) that returns the share of the second color.
+
+- `u`, `v`: coordinates (h, w) in units of the object's radius
+- `sharpness`: pixels per unit of u and v, for soft edges that are one pixel wide
+- `key`: key of the random numbers, if the texture is random
+"""
 
 FINE, COARSE = 0.24, 0.55
-"""Periods of stripes, in radii."""
+"""Periods of stripes, in units of the object's radius."""
 FIELD_WEIGHTS = 256
-"""Interpolation weights are multiples of 1/256: then every product and sum in `field` is exact, in any order."""
+"""Interpolation weights are multiples of 1/256. Thus every product and sum in `field` is exact and
+independent of the order of the operations."""
 
 
 def wave(x: Float32s, period: float) -> Float32s:
-    """Triangle wave: 0 at multiples of `period`, half a period in the middle; in the units of x."""
+    """Return a triangle wave in the units of x: 0 at multiples of `period`, `period` / 2 in
+    between."""
     turns = x * (1.0 / period)
     turns -= np.floor(turns)
     return np.asarray((0.5 - np.abs(turns - 0.5)) * period, np.float32)
 
 
 def edge(distance: Float32s, sharpness: float) -> Float32s:
-    """1 where `distance` is positive, 0 where negative, a ramp of one pixel between."""
+    """Return 1 for positive `distance`, 0 for negative, and a ramp that is one pixel wide in
+    between."""
     return np.asarray(np.clip(distance * sharpness + 0.5, 0.0, 1.0), np.float32)
 
 
 def field(corners: Int64s, height: int, width: int) -> Float64s:
-    """A smooth (…, height, width) field through a coarse grid of integers (…, rows, columns) below 2¹⁶."""
+    """Interpolate a coarse grid of integers below 2¹⁶ to a smooth (…, height, width) field.
+
+    `corners` has the shape (…, rows, columns).
+    """
     return np.asarray(_weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T)
 
 
 def _weights(length: int, cells: int) -> Float64s:
-    """(length, cells): each row mixes two neighbouring cells, with a smooth step between them."""
+    """Return weights (length, cells), each row a smooth mix of two neighboring cells."""
     at = (np.arange(length) + 0.5) * ((cells - 1) / length)
     left = np.minimum(at.astype(np.int64), cells - 2)
     part = at - left
@@ -52,29 +63,29 @@ def _weights(length: int, cells: int) -> Float64s:
 
 
 def solid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """One colour."""
+    """Return zeros, so that the object has only its first color."""
     return np.zeros(np.broadcast_shapes(u.shape, v.shape), np.float32)
 
 
 def stripes(period: float) -> Texture:
-    """Parallel to the object's v axis."""
+    """Return a texture of stripes parallel to the object's v axis."""
     return lambda u, v, sharpness, key: edge(wave(u, period) - period / 4, sharpness)
 
 
 def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Squares of half the coarse period."""
+    """Return squares with half the coarse period as their side."""
     a, b = edge(wave(u, COARSE) - COARSE / 4, sharpness), edge(wave(v, COARSE) - COARSE / 4, sharpness)
     return np.asarray(a + b - 2 * a * b, np.float32)
 
 
 def grid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Thin lines both ways."""
+    """Return thin lines in both directions."""
     distance: Float32s = np.minimum(wave(u, 0.4), wave(v, 0.4))
     return edge(np.asarray(0.06 - distance, np.float32), sharpness)
 
 
 def dots(period: float) -> Texture:
-    """Discs on a square lattice."""
+    """Return a texture of discs on a square lattice."""
 
     def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
         a, b = period / 2 - wave(u, period), period / 2 - wave(v, period)
@@ -84,12 +95,13 @@ def dots(period: float) -> Texture:
 
 
 def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
-    """Around the object's centre."""
+    """Return rings around the object's center."""
     return edge(wave(np.sqrt(u * u + v * v), 0.42) - 0.105, sharpness)
 
 
 def blotches(cells: int) -> Texture:
-    """A random field of `cells` × `cells` knots over the box, cut at its middle value."""
+    """Return a random field of `cells` × `cells` knots over the box, thresholded at its middle
+    value."""
 
     def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
         corners = integers(bits(key, np.arange(cells * cells)), 256).reshape(cells, cells)
@@ -112,4 +124,4 @@ TEXTURES: dict[str, Texture] = {
     "grid": grid,
     "rings": rings,
 }
-"""In the order of the classes that prefer them."""
+"""Textures by name, in the order of the classes that prefer them."""
