@@ -18,7 +18,7 @@ from workloads.frameworks.mxnet.trainer import MXNetTrainer
 class Bare(MXNetTrainer):
     """What all trainers do when they are constructed."""
 
-    setup = state = load_state_dict = None
+    setup = state_dict = load_state_dict = None
 
 
 def threads():

@@ -129,7 +129,7 @@ def peaks():
     """`gib` of 3 and of 1 GiB measured one after the other, on a device that knows its peak since it was told to forget it."""
     memory, made = {"peak": 0}, mock.MagicMock()
     made.open_data().train.side_effect = lambda *_: iter(range(100))
-    made.marked = lambda items, seconds: seconds.append(1.0)
+    made.time_steps = lambda items, seconds: seconds.append(1.0)
     found = []
     with (
         mock.patch.multiple(

@@ -85,7 +85,7 @@ def asynchronous(framework):
 def _serving(framework, workload, address):
     """The server of a run with one worker, beside this process where a framework cannot have it in the same."""
     if framework != "mxnet":
-        serve = load_trainer("zoo", framework).serve
+        serve = load_trainer("zoo", framework).run_parameter_server
         threading.Thread(target=serve, args=(workload, address, 1), daemon=True).start()
         yield
         return
