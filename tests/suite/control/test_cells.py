@@ -95,7 +95,7 @@ WITHOUT_LINKS = {"NCCL_P2P_DISABLE"}
 LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"}}
 
 
-@pytest.mark.parametrize(("link", "variables"), LINKS.items())
+@pytest.mark.parametrize(("link", "env"), LINKS.items())
 def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, env):
     started = []
     command = SimpleNamespace(arguments=(), env={"OWN": "1"}, name="worker-0", is_server=False)
