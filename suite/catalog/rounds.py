@@ -1,4 +1,4 @@
-"""Rounds: a YAML file each, `rounds/NAME.yaml` below `conf/` or a folder of the user's (docs/rules.md, "To add a round").
+"""Rounds: a YAML file each, `rounds/NAME.yaml` below `conf/` or a folder of the user's (docs/dev/add_a_round.md).
 
     setup_is_timed: false
     first_epoch: 1

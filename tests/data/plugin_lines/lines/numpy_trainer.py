@@ -1,11 +1,17 @@
-"""A framework of its own: NumPy, one process for all replicas, in the environment that runs the command."""
+"""Framework `numpy` and its trainer: one process for all devices, in the Python of the controller."""
 
 import numpy as np
 
 from suite.launch.base import Framework, single_process
 from workloads.api import NonFiniteLossError, Trainer, TrainStats
 
-NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices, device: 1, single_process)
+NUMPY = Framework(
+    "numpy",
+    {"cpu": "current", "cuda": "current"},  # environments of the workers: the controller's Python
+    ("numpy",),  # packages whose versions are logged
+    lambda devices, device: 1,  # number of processes
+    single_process,  # commands that start the processes
+)
 
 
 class LinesTrainer(Trainer):
