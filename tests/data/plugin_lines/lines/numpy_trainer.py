@@ -1,4 +1,4 @@
-"""Framework `numpy` and its trainer: one process for all devices, in the Python of the controller."""
+"""Framework `numpy` and its trainer: one process for all devices."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class LinesTrainer(Trainer):
         return self.run(steps, lambda number: 0.0)
 
     def run(self, steps, learning_rate):
-        losses = [self.step(replicas, learning_rate(number)) for number, replicas in enumerate(steps)]
+        losses = [self.step(batches, learning_rate(n)) for n, batches in enumerate(steps)]
         if not np.isfinite(losses).all():
             raise NonFiniteLossError("the loss is not finite; try a smaller learning rate")
         return TrainStats(len(losses), float(np.mean(losses)))

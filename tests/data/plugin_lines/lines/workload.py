@@ -5,23 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import (
-    ArraySpec,
-    Batch,
-    Dataset,
-    DatasetInfo,
-    Defaults,
-    Hyperparameter,
-    Workload,
-    WorkloadOptions,
-    hyperparameter,
-)
+from workloads import api
 from workloads.common.randomness import Permutation, bits, normal, stream
 
 POINTS = 10_000
 
 
-class LinesDemo(Dataset):
+class LinesDemo(api.Dataset):
     """Generated data set: 10,000 points with noise."""
 
     name, generated = "lines-demo", True
@@ -62,32 +52,31 @@ class Points:
         """Return one batch for each device of this process."""
         count = self.worker.num_replicas
         parts = [self.points[:, chosen[device::count]] for device in self.worker.replica_ids]
-        return [Batch({"x": x, "y": y}, len(x), len(chosen), len(chosen)) for x, y in parts]
+        return [api.Batch({"x": x, "y": y}, len(x), len(chosen), len(chosen)) for x, y in parts]
 
     def close(self):
         self.points = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LinesOptions(WorkloadOptions):
+class LinesOptions(api.WorkloadOptions):
     """Hyperparameters and options, set as `workload.NAME`."""
 
-    optimizer: str = hyperparameter("optimizer", choices=("sgd",))
-    learning_rate: float = hyperparameter("step size", minimum=0.0)
+    optimizer: str = api.hyperparameter("optimizer", choices=("sgd",))
+    learning_rate: float = api.hyperparameter("step size", minimum=0.0)
 
 
-class Lines(Workload):
+class Lines(api.Workload):
     """Trains a line until it explains 95 % of the variance."""
 
     name, mlperf_name, sample_unit = "lines", "lines", "points"
-    runs_required = 5
     Options = LinesOptions
 
     @classmethod
     def defaults(cls, profile, round, options):
         if profile != "demo":
             raise ValueError(f"profile={profile}: lines has only demo; set profile=demo")
-        return Defaults("lines-demo", "demo", targets={"r_squared": 0.95})
+        return api.Defaults("lines-demo", "demo", targets={"r_squared": 0.95})
 
     @classmethod
     def hyperparameter_sets(cls):
@@ -99,17 +88,17 @@ class Lines(Workload):
             "max_epochs": 10,
         }
         source = "presumed: an example"
-        return {"demo": {name: Hyperparameter(value, source) for name, value in values.items()}}
+        return {"demo": {name: api.Hyperparameter(value, source) for name, value in values.items()}}
 
     @classmethod
     def load_dataset_info(cls, settings):
-        return DatasetInfo(POINTS, POINTS, {}, "lines-demo 1")
+        return api.DatasetInfo(POINTS, POINTS, {}, "lines-demo 1")
 
     def learning_rate(self, step):
         return self.options.learning_rate
 
     def shapes(self):
-        spec = ArraySpec((self.settings.global_batch_size // self.settings.devices,), "float32")
+        spec = api.ArraySpec((self.settings.global_batch_size // self.settings.devices,), "float32")
         return [{"x": spec, "y": spec}]
 
     def initial_weights(self, seed):
