@@ -1,4 +1,4 @@
-"""Reads rounds. Each is a YAML file, `rounds/NAME.yaml` in `conf/` or in a folder of the user (docs/rules.md).
+"""Reads rounds. Each is a YAML file, `rounds/NAME.yaml` in `conf/` or in a folder of the user (docs/dev/add_a_round.md).
 
     setup_is_timed: false
     first_epoch: 1

@@ -207,8 +207,11 @@ def _check_loadable(plugin: Plugin) -> None:
         if group == registry.TRAINERS:
             continue
         is_class = isinstance(loaded, type) and group in (registry.WORKLOADS, registry.DATASETS)
-        if not issubclass(loaded if is_class else type(loaded), expected_type) or loaded.name != name:
+        if not issubclass(loaded if is_class else type(loaded), expected_type) or getattr(loaded, "name", "") != name:
             raise ValueError(
                 f"{subject} is {loaded!r}: expected the type {expected_type.__name__} and the name '{name}'. "
                 f"See docs/adding_a_workload.md"
             )
+        if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
+            methods = " and ".join(f"{method}()" for method in missing)
+            raise ValueError(f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See docs/api.md")

@@ -1,7 +1,7 @@
 """Runs and results: the fields of `Run` and `Result`, and how the record of a log becomes a run.
 
 A column is declared here and nowhere else. Its field has a description, the function that computes it for a run, the function
-that combines the values of several runs, a heading, and whether reports show it (docs/results.md#to-add-a-column).
+that combines the values of several runs, a heading, and whether reports show it (docs/dev/add_a_column.md).
 Times and counts have the unit in their name. None is an unknown value.
 """
 

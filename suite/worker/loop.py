@@ -359,7 +359,8 @@ class Loop:
         self.scores = scores or {}
         if scores is not None and (missing := [name for name in self.settings.targets if name not in scores]):
             raise ValueError(
-                f"score() returned {', '.join(scores) or 'no metrics'}, but there is a target for {', '.join(missing)}"
+                f"compute_metrics() returned {', '.join(scores) or 'no metrics'}, but there is a target for "
+                f"{', '.join(missing)}"
             )
         met = scores is not None and targets_reached(scores, self.settings.targets)
         # all ranks wait for the scores of rank 0

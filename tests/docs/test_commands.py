@@ -15,11 +15,13 @@ from suite.config.compose import compose
 from suite.control.hosts import commands
 from testing.fake_logs import write_run
 from tests.docs.commands import PAGES, UNMARKED, Command, commands_of
+from tests.docs.page_files import write_files
 from tests.helpers import PROJECT, run_suite_here, suite_here
 
 SHOWN = sorted((command for page in PAGES for command in commands_of(page)), key=lambda command: command.runs)
 ALL = list({command.words: command for command in SHOWN}.values())
 RUN = [command for command in ALL if command.runs]
+TUTORIAL = "docs/adding_a_workload.md"
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):.*##", (PROJECT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -37,6 +39,12 @@ def folder(tmp_path):
             write_run(tmp_path / "logs" / sweep, f"ncf-{devices}", devices=devices, **figures)
     (tmp_path / "tests").symlink_to(PROJECT / "tests")
     return tmp_path
+
+
+def lines_plugin(tmp_path):
+    """The folder in which the commands of the tutorial are typed."""
+    write_files(PROJECT / TUTORIAL, tmp_path / "lines_plugin")
+    return tmp_path / "lines_plugin"
 
 
 def test_pages_are_found_and_have_commands():
@@ -74,10 +82,10 @@ def marked(command):
 
 @pytest.mark.parametrize("command", [marked(command) for command in ALL], ids=name)
 @pytest.mark.usefixtures("plugins_forgotten")
-def test_a_command_is_read_by_its_program(command, monkeypatch):
+def test_a_command_is_read_by_its_program(command, monkeypatch, tmp_path):
     """Keys and values of a run, options of a subcommand, targets of make, scripts."""
     if command.program == "run_suite.py":
-        monkeypatch.chdir(PROJECT)
+        monkeypatch.chdir(lines_plugin(tmp_path) if command.page == TUTORIAL else PROJECT)
         resumes_folder = {word.partition("=")[0] for word in command.arguments} == {"resume", "output"}
         if "--help" not in command.words and not resumes_folder:  # the folder has the settings
             assert compose(command.arguments).jobs
@@ -100,7 +108,7 @@ def test_a_command_is_read_by_its_program(command, monkeypatch):
 @pytest.mark.parametrize("command", RUN, ids=name)
 def test_a_command_without_a_mark_runs(command, folder):
     if command.program == "run_suite.py":
-        done = run_suite_here(folder, *command.arguments)
+        done = run_suite_here(lines_plugin(folder) if command.page == TUTORIAL else folder, *command.arguments)
     else:
         assert command.program == "suite", "mark what a test cannot run: needs …, takes …"
         done = suite_here(folder, *command.arguments, SUITE_LOG_DIR=str(folder / "logs"))

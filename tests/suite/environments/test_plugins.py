@@ -183,6 +183,13 @@ def bad_trainers(tmp_path):
     return folder
 
 
+def incomplete(tmp_path):
+    folder = copied(tmp_path, "bad")
+    path = folder / "lines" / "workload.py"
+    path.write_text(path.read_text().replace("def shapes", "def shape").replace("def open_data", "def open"))
+    return folder
+
+
 MISSING = "import nothing_like_this\n"
 WRONG = {
     "no such path": (lambda _: "/nowhere", "plugins=/nowhere: no folder or wheel /nowhere exists"),
@@ -201,6 +208,7 @@ WRONG = {
      "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'. It must be importable"),
     "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
      "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named"),
+    "a missing method": (incomplete, "its workload 'lines' is incomplete. Define open_data() and shapes() in Lines."),
     "trainers": (bad_trainers,
      "its workload 'lines' cannot be imported: ValueError: lines.trainers:TRAINERS: expected a mapping of names to"),
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),

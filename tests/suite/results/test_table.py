@@ -105,10 +105,10 @@ def test_only_a_table_needs_pandas():
 
 
 def test_a_column_is_added_in_one_place(logs, tmp_path):
-    """The field that docs/results.md adds: it stands in runs, results, files, tables of reports and studies."""
+    """The field that docs/dev/add_a_column.md adds: it stands in runs, results, files, tables of reports and studies."""
     shutil.copytree(PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(PROJECT / "conf", tmp_path / "conf")
-    page = (PROJECT / "docs" / "results.md").read_text().partition("## To add a column")[2]
+    page = (PROJECT / "docs" / "dev" / "add_a_column.md").read_text()
     columns = tmp_path / "suite" / "results" / "columns.py"
     before, eval_loss, after = columns.read_text().partition("    eval_loss: float | None =")
     field = textwrap.indent(page.split("```")[1].removeprefix("python"), "    ")

@@ -1,11 +1,17 @@
-"""A framework of its own: NumPy, one process for all replicas, in the environment that runs the command."""
+"""Framework `numpy` and its trainer: one process for all devices."""
 
 import numpy as np
 
 from suite.launch.base import Framework, single_process
 from workloads.api import NonFiniteLossError, Trainer, TrainStats
 
-NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices, device: 1, single_process)
+NUMPY = Framework(
+    "numpy",
+    {"cpu": "current", "cuda": "current"},  # environments of the workers: the controller's Python
+    ("numpy",),  # packages whose versions are logged
+    lambda devices, device: 1,  # number of processes
+    single_process,  # commands that start the processes
+)
 
 
 class LinesTrainer(Trainer):
@@ -19,7 +25,7 @@ class LinesTrainer(Trainer):
         return self.run(steps, lambda number: 0.0)
 
     def run(self, steps, learning_rate):
-        losses = [self.step(replicas, learning_rate(number)) for number, replicas in enumerate(steps)]
+        losses = [self.step(batches, learning_rate(n)) for n, batches in enumerate(steps)]
         if not np.isfinite(losses).all():
             raise NonFiniteLossError("the loss is not finite; try a smaller learning rate")
         return TrainStats(len(losses), float(np.mean(losses)))

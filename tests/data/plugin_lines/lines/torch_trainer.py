@@ -1,33 +1,31 @@
-"""The PyTorch half: two parameters and a step; the rest is PyTorchTrainer's."""
+"""PyTorch trainer of the workload `lines`: its model, loss and outputs."""
 
 import torch
-import torch.distributed as dist
+from torch import nn
 
-from workloads.frameworks.pytorch.trainer import PyTorchTrainer
+from workloads.frameworks.pytorch.model import ModelTrainer
 
 
-class LinesTrainer(PyTorchTrainer):
-    def setup(self, weights, warmup=True):
-        self.open_device()
-        self.load_state_dict(dict(weights))
+class Line(nn.Module):
+    """Model with two parameters: slope and offset."""
 
-    def run_loss(self, batch):
-        error = self.line[0] * self.to_device(batch.arrays["x"]) + self.line[1] - self.to_device(batch.arrays["y"])
-        return error.square().sum() / batch.global_weight_sum
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Parameter(torch.zeros(2))
 
-    def step(self, batch, learning_rate):
-        loss = self.run_loss(batch)
-        (gradient,) = torch.autograd.grad(loss, self.line)
-        dist.all_reduce(gradient)
-        self.line.data -= learning_rate * gradient
-        return loss.detach()
+    def forward(self, x):
+        return self.line[0] * x + self.line[1]
 
-    def predict(self, batches):
-        slope, offset = self.line.tolist()
-        return ((batch, {"y": slope * batch.arrays["x"] + offset}) for (batch,) in batches)
 
-    def state_dict(self):
-        return {"line": self.line.detach().cpu().numpy().copy()}
+class LinesTrainer(ModelTrainer):
+    inputs = ("x", "y")
+    evaluation_inputs = ("x",)
 
-    def load_state_dict(self, state):
-        self.line = torch.tensor(state["line"], device=self.device, requires_grad=True)
+    def build(self):
+        return Line()
+
+    def loss(self, model, batch):
+        return (model(batch["x"]) - batch["y"]).square().sum()
+
+    def outputs(self, model, batch):
+        return {"y": model(batch["x"])}

@@ -1,4 +1,4 @@
-"""What the trainers support, by framework; the controller reads it and imports no framework."""
+"""Trainers of the workload `lines`, by framework."""
 
 from workloads.api import TrainerInfo
 

@@ -1,0 +1,54 @@
+"""The tutorial docs/adding_a_workload.md: its files are complete, run, and are those of the tests' package."""
+
+import pytest
+
+from tests.docs.page_files import write_files
+from tests.helpers import PROJECT, events, only, run_suite
+
+TUTORIAL = PROJECT / "docs" / "adding_a_workload.md"
+FRAMEWORK = PROJECT / "docs" / "dev" / "add_a_framework.md"
+LINES = PROJECT / "tests" / "data" / "plugin_lines"
+
+
+@pytest.fixture
+def package(tmp_path):
+    """The folder that a reader of the tutorial has."""
+    folder = tmp_path / "lines_plugin"
+    write_files(TUTORIAL, folder)
+    (folder / "lines" / "__init__.py").touch()
+    return folder
+
+
+def files(folder):
+    paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def qualities(tmp_path, package, *words, **variables):
+    """The qualities after each epoch of a run of the package in `framework`."""
+    words = ("workload=lines", "profile=demo", "device=cpu", "seed=1", "plugins=.", *words)
+    variables = {"SUITE_LOG_DIR": str(tmp_path / "logs"), "SUITE_DATA_DIR": str(tmp_path / "data"), **variables}
+    run_suite(package, *words, **variables, exits=0)
+    log = only((tmp_path / "logs").glob("*/*/run_0/result_0.txt"))
+    return [value for key, value, _ in events(log) if key == "eval_accuracy"]
+
+
+def test_the_files_of_both_pages_are_the_package_of_the_tests(package):
+    assert set(files(package)) == set(files(LINES)) - {"lines/numpy_trainer.py"}
+    write_files(FRAMEWORK, package)
+    assert files(package) == files(LINES)
+
+
+def test_the_tutorial_names_no_framework_that_it_does_not_define(package):
+    assert not [name for name, text in files(package).items() if "numpy_trainer" in text or "NUMPY" in text]
+
+
+def test_the_package_reaches_its_target_in_numpy(tmp_path, package):
+    write_files(FRAMEWORK, package)
+    variables = {"SUITE_ENV_DIR": str(tmp_path / "envs")}
+    assert qualities(tmp_path, package, "framework=numpy", **variables)[-1] >= 0.95
+
+
+@pytest.mark.framework
+def test_the_tutorial_alone_reaches_its_target_in_pytorch(tmp_path, package):
+    assert qualities(tmp_path, package)[-1] >= 0.95
