@@ -58,7 +58,7 @@ class Lars(Sgd):
 
 
 class Adam(Sgd):
-    """Adam with epsilon beside √(v / (1 - β2^t)), as in PyTorch."""
+    """Adam with epsilon added to √(v / (1 - β2^t)), as in PyTorch."""
 
     @staticmethod
     def updated(
@@ -72,7 +72,7 @@ class Adam(Sgd):
         gradient = gradient + rule.decay * weight
         mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
         square = settings.beta2 * square + (1 - settings.beta2) * gradient**2
-        # 1 - β^t in fp32 would lose its digits where β^t is near 1.
+        # 1 - β^t in fp32 would lose its digits if β^t is near 1.
         correction1, correction2 = (-jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2))
         return weight - rate * (mean / correction1) / (jnp.sqrt(square / correction2) + settings.epsilon), mean, square
 
@@ -93,7 +93,9 @@ class Rmsprop(Sgd):
 
 KINDS: dict[str, type[Sgd]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
 COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
-"""Names in a state: the steps taken, which Adam has; the loss scale and its steps without overflow, where it is dynamic."""
+"""Names in a state: the steps taken, which Adam has, and for dynamic scaling the loss scale and its
+steps without overflow.
+"""
 
 
 class Optimizer:
@@ -145,9 +147,9 @@ class Optimizer:
         after, kept = dict(weights), dict(state)
         for name, rule in self.rules.items():
             slots = [f"{kind}.{name}" for kind in self.slots]
-            own_rate = rate * rule.lr_multiplier
+            parameter_rate = rate * rule.lr_multiplier
             arrays = (bare[name], weights[name], *(state[slot] for slot in slots))
-            after[name], *values = self.kind.updated(self.settings, rule, own_rate, step, *arrays)
+            after[name], *values = self.kind.updated(self.settings, rule, parameter_rate, step, *arrays)
             kept |= dict(zip(slots, values, strict=True))
         if COUNTED in state:
             kept[COUNTED] = step[None]
@@ -170,5 +172,6 @@ def _clipped(gradients: Values, clip_norm: float | None) -> Values:
     if clip_norm is None:
         return gradients
     norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))
-    factor = clip_norm / jnp.maximum(norm, clip_norm)  # min(1, clip_norm / norm), also where the norm is 0
+    # min(1, clip_norm / norm), also if the norm is 0
+    factor = clip_norm / jnp.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}
