@@ -65,7 +65,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
         if getattr(workload.options, "compile", "auto") == "off":
-            raise ValueError("workload.compile=off: JAX compiles every step; set workload.compile=auto")
+            raise ValueError("workload.compile=off: JAX compiles every step. Set workload.compile=auto")
         self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
         """Type of the activations."""
         self.updates = workload.update_settings()

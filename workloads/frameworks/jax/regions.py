@@ -1,7 +1,7 @@
 """ROIAlign in JAX: pooling of regions by bilinear samples over the levels of a pyramid.
 
-As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a bin, regions at least one
-cell wide.
+As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a
+bin, regions at least one cell wide.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, leve
 
 
 def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tuple[jax.Array, jax.Array]:
-    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B, R, side).
+    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B,
+    R, side).
 
-    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map are moved to its edge.
+    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map
+    are moved to its edge.
 
     Args:
         low: First coordinate of the regions, (B, R).
@@ -71,9 +73,11 @@ def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tu
 
 
 def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n, channels).
+    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n,
+    channels).
 
-    The gradient is defined below and adds all rows into one array. JAX's own gradient would allocate k arrays of zeros.
+    The gradient is defined below and adds all rows into one array. JAX's own gradient would
+    allocate k arrays of zeros.
     """
     return sum((share[:, None] * cells[index] for index, share in zip(place, weight, strict=True)), jnp.float32(0))
 

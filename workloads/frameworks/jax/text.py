@@ -102,7 +102,9 @@ class TextTrainer(ModelTrainer):
 
     @abstractmethod
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
-        """Return the encoder's arrays that a search attends to, for sources (B, S) and their lengths (B,)."""
+        """Return the encoder's arrays that a search attends to, for sources (B, S) and their
+        lengths (B,).
+        """
 
     @abstractmethod
     def begun(self, rows: int) -> Kept:
@@ -154,7 +156,9 @@ class TextTrainer(ModelTrainer):
         self.advance = jax.jit(self._advance, donate_argnums=2)
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         search = Search(self)

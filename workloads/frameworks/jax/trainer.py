@@ -22,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Environment variable with the address at which the other processes reach this process
+"""Environment variable with the address at which all processes reach this process
 (suite/launch/jax.py).
 """
 AXIS = "replica"
@@ -33,8 +33,7 @@ replica are joined along the first axis.
 CHECK_STEPS = 50
 """Steps between two checks of the loss. Each loss is read one interval later."""
 SILENCE_SECONDS = 300
-"""Seconds without a heartbeat after which other processes consider a process lost, as in the
-watchdog.
+"""Seconds without a heartbeat after which a process counts as lost, as in the watchdog.
 """
 MATMUL = {"fp32": "highest", "tf32": "tensorfloat32"}
 """Matrix-product precision of fp32 arrays by suite precision. On CPUs, all values give the same
@@ -48,7 +47,7 @@ class JaxTrainer(Trainer):
     """Base class of the JAX trainers. A process drives a single device.
 
     Subclasses define `step`, `backward` and `run_loss`, which add to `total` and return it, and
-    `run_outputs`. The constructor connects to the other processes. Device memory is allocated in
+    `run_outputs`. The constructor connects the processes of the run. Device memory is allocated in
     `setup`.
     """
 
@@ -215,7 +214,7 @@ class JaxTrainer(Trainer):
 
 
 def _join(device: int | None) -> None:
-    """Connect to the other processes at the coordinator of rank 0.
+    """Connect to the run's processes at the coordinator of rank 0.
 
     On CPUs, Gloo listens only at addresses of the run's network.
     """

@@ -4,9 +4,9 @@ A subclass defines `build_model`, and `loss` and `outputs` of `workloads.api.Mod
 
 The trainer does not depend on the model's domain. Batches may have any arrays and any number of
 shapes. Each shape is traced once. If the model supports any shape and XLA is off, a single trace
-serves all shapes. With a single process, a step is a single function. With several processes, computing,
-summing and applying the gradients are separate functions, so that XLA compiles everything except
-the collectives.
+serves all shapes. With a single process, a step is a single function. With several processes,
+computing, summing and applying the gradients are separate functions, so that XLA compiles
+everything except the collectives.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
         return loss, sums
 
-    # -- the other modes ------------------------------------------------------------------------------------------
+    # -- remaining modes ------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensors:
         """Return the gradients of a batch, summed over replicas. They include a dynamic loss scale.

@@ -1,8 +1,8 @@
 """Sequences without padding in TensorFlow: one row per valid position, padded only for attention.
 
 Shapes: B sequences padded to L, R rows, H heads of e values. A single gather of rows of e values
-pads the sequences, separates the heads and moves the head axis to the front. Another gather
-reverses this. Each gather is the gradient of the other gather, so no transpose is needed.
+pads the sequences, separates the heads and moves the head axis to the front. A second gather
+reverses this. Each of both gathers is the gradient of its counterpart, so no transpose is needed.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ CHECK_STEPS = 50
 later.
 """
 SILENCE_SECONDS = 300
-"""Seconds without a heartbeat after which other processes consider a process lost, as in the
-watchdog. A broken connection is detected immediately.
+"""Seconds without a heartbeat after which a process counts as lost, as in the watchdog. A broken
+connection is detected immediately.
 """
 CHUNK_ELEMENTS = 1 << 22
 """Maximum elements per collective. On two CPU processes, eight rings of 16 MiB take 0.4 of the time
@@ -39,7 +39,7 @@ class TensorFlowTrainer(Trainer):
     """Base class of the TensorFlow trainers. A process drives a single device.
 
     Subclasses define `step`, `backward` and `run_loss`, which add their part of the loss to
-    `total`, and `run_outputs`. The constructor connects to the other processes. Device memory is
+    `total`, and `run_outputs`. The constructor connects the processes of the run. Device memory is
     allocated in `build`.
     """
 
@@ -80,7 +80,9 @@ class TensorFlowTrainer(Trainer):
             return
         number = int(self.worker.devices[0].partition(":")[2] or 0)
         if number >= len(gpus):
-            raise ValueError(f"{self.worker.devices[0]}: TensorFlow sees {len(gpus)} GPU(s); see CUDA_VISIBLE_DEVICES")
+            raise ValueError(
+                f"{self.worker.devices[0]}: TensorFlow detects {len(gpus)} GPU(s). Check CUDA_VISIBLE_DEVICES"
+            )
         tf.config.set_visible_devices([gpus[number]], "GPU")
         tf.config.experimental.set_memory_growth(gpus[number], True)
 
@@ -213,8 +215,8 @@ class TensorFlowTrainer(Trainer):
         return self._join(tf.constant(array)).numpy()
 
     def broadcast(self, value: float) -> float:
-        """Return the value of process 0 on every process: a sum to which all other processes add
-        0.
+        """Return the value of process 0 on every process: a sum to which all processes except
+        process 0 add 0.
         """
         local = tf.constant(value if self.worker.rank == 0 else 0.0, tf.float64)
         return _read(self.sum_over_replicas([local])[0])
@@ -234,8 +236,8 @@ class TensorFlowTrainer(Trainer):
 def _extend_heartbeat_timeout() -> None:
     """Extend TensorFlow's heartbeat timeout of 10 s.
 
-    A process on a busy machine may miss its heartbeats for longer, and the other processes would
-    then exit.
+    A process on a busy machine may miss its heartbeats for longer, and the remaining processes
+    would then exit.
     """
     runtime = context.context()
     configure = runtime.configure_coordination_service
