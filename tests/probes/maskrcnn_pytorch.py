@@ -54,7 +54,7 @@ def folded():
             of_maps = {f"map{number}": one.detach().float() for number, one in enumerate(maps)}
             for name, value in {**of_maps, **dict(zip(trained, gradients, strict=True))}.items():
                 found[f"{way}/{case}/{name}"] = value.numpy()
-    left = sum(norm.given is not None for norm in model.modules() if isinstance(norm, FrozenNorm))
+    left = sum(norm.prepared is not None for norm in model.modules() if isinstance(norm, FrozenNorm))
     return {**found, "left": np.array(left)}
 
 

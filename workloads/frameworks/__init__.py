@@ -1,1 +1,3 @@
-"""What trainers of one framework share, a folder each. For trainer files alone: nothing else may import a framework."""
+"""What trainers of one framework share, a folder each. For trainer files alone: nothing else may
+import a framework.
+"""

@@ -1,1 +1,5 @@
-"""JAX: the mesh of devices, the generic trainer, optimizers and layers that several workloads use. For JAX trainer files."""
+"""JAX: the device mesh, the generic trainer, and the optimizers and layers that several workloads
+share.
+
+JAX trainer files import this package.
+"""

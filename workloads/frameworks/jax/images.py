@@ -1,7 +1,8 @@
-"""What JAX trainers of image models share: convolutions with batch norm in NHWC, and a trainer around them.
+"""Base of the JAX trainers of image models: convolutions with batch norm in NHWC, and a trainer.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images come as uint8 (B, H, W, 3) and are
-normalised on the device. Outside, convolutions are (outputs, inputs, height, width); inside, (height, width, inputs, outputs).
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images are uint8 (B,
+H, W, 3) and are normalized on the device. Convolution weights are (outputs, inputs, height, width)
+in the canonical layout and (height, width, inputs, outputs) in the model.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from workloads.frameworks.jax.trainer import AXIS, OWN
 
 
 class Layers(Model):
-    """One pass of an image model: its weights in the type of the activations, and the statistics as training moves them.
+    """A pass of an image model: its weights, cast to the activations' type, and the updated
+    statistics.
 
-    Subclasses define `epsilon` and `momentum` of batch norm (the share of the new statistic in the running one). They also
-    define `__call__`, which sets `training`.
+    Subclasses define `epsilon` and `momentum` of batch norm (the weight of the new statistic in the
+    running statistic). They also define `__call__`, which sets `training`.
     """
 
     epsilon: float
@@ -38,25 +40,30 @@ class Layers(Model):
         self.dtype = dtype
 
     def __call__(self, images: jax.Array, training: bool) -> Any:
-        """Return fp32 outputs of uint8 images (B, H, W, 3); in training the running statistics move."""
+        """Return fp32 outputs of uint8 images (B, H, W, 3). Training updates the running
+        statistics.
+        """
         raise NotImplementedError
 
     def parameter(self, name: str) -> jax.Array:
-        """In the type of the activations."""
+        """Return a parameter in the type of the activations."""
         return self.weights[name].astype(self.dtype)
 
     def normalised(self, images: jax.Array, mean: Sequence[float], deviation: Sequence[float]) -> jax.Array:
-        """Pixels of 0 … 1, of uint8 images (B, H, W, 3), minus the mean, over the deviation."""
+        """Scale uint8 images (B, H, W, 3) to 0 … 1, subtract the mean and divide by the
+        deviation.
+        """
         centre, width = jnp.array(mean, jnp.float32), jnp.array(deviation, jnp.float32)
         return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(self.dtype)
 
     def convolve(
         self, x: jax.Array, layer: Convolution | layer_lists.Convolution, scale: jax.Array | float = 1.0
     ) -> jax.Array:
-        """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; `scale`: of each output.
+        """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
-        1×1 is a matrix product: XLA's gradient of a strided one by its weight took 11 times as long on two cores (284 ms, batch
-        16, 56 × 56 × 256 to 512).
+        `scale` multiplies each output channel of the weight. A 1×1 convolution is computed as a
+        matrix product: XLA's weight gradient of a strided 1×1 convolution was 11 times as slow on
+        two cores (284 ms, batch 16, 56 × 56 × 256 to 512).
         """
         weight = (self.weights[f"{layer.name}.weight"] * scale).astype(self.dtype)
         sides = [(side, side) for side in layer_lists.pair(layer.padding)]
@@ -67,11 +74,15 @@ class Layers(Model):
         )
 
     def trunk(self, x: jax.Array, layers: Trunk) -> jax.Array:
-        """The stem, a max pool and residual blocks: from normalised images (B, H, W, 3) to the last block's map."""
+        """Apply the stem, a max pool and the residual blocks to normalized images (B, H, W, 3).
+
+        Returns:
+            The map of the last block.
+        """
         return self.stage_maps(x, layers)[-1]
 
     def stage_maps(self, x: jax.Array, layers: Trunk) -> list[jax.Array]:
-        """The same to the map of every stage, the finest first."""
+        """Return the map of every stage of `trunk`, the finest map first."""
         x = pool(jax.nn.relu(self.unit(x, layers.stem)))
         maps: dict[str, jax.Array] = {}
         for block in layers.blocks:
@@ -79,7 +90,7 @@ class Layers(Model):
         return list(maps.values())
 
     def residual(self, x: jax.Array, block: Block) -> jax.Array:
-        """A residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
+        """Apply a residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
         out = x
         for layer in block.convolutions[:-1]:
             out = jax.nn.relu(self.unit(out, layer))
@@ -88,22 +99,29 @@ class Layers(Model):
         return jax.nn.relu(out + shortcut)
 
     def unit(self, x: jax.Array, layer: Convolution) -> jax.Array:
-        """Convolution and batch norm. A norm without statistics is frozen: it scales the weights, fewer than a map's cells."""
+        """Apply a convolution and batch norm.
+
+        A norm without statistics is frozen. Its scale is applied to the weights, which are smaller
+        than a map.
+        """
         assert layer.norm is not None, f"{layer.name} has a bias"
         if f"{layer.norm}.running_mean" not in self.statistics:
             return self.convolve(x, layer, self.weights[f"{layer.norm}.weight"]) + self.parameter(f"{layer.norm}.bias")
         return self.normalise(self.convolve(x, layer), layer.norm)
 
     def dense(self, x: jax.Array, name: str) -> jax.Array:
-        """x (…, inputs) times the weight (outputs, inputs) transposed, plus the bias."""
+        """Return x (…, inputs) times the transposed weight (outputs, inputs), plus the bias."""
         return x @ self.parameter(f"{name}.weight").T + self.parameter(f"{name}.bias")
 
     def biased(self, x: jax.Array, layer: Convolution | layer_lists.Convolution) -> jax.Array:
-        """Convolution with bias."""
+        """Apply a convolution with bias."""
         return self.convolve(x, layer) + self.parameter(f"{layer.name}.bias")
 
     def normalise(self, x: jax.Array, name: str) -> jax.Array:
-        """Batch norm `name` of (B, h, w, C), in fp32; the running variance moves by the unbiased one."""
+        """Apply batch norm `name` to (B, h, w, C) in fp32.
+
+        The running variance is updated with the unbiased variance.
+        """
         kept = [f"{name}.running_{kind}" for kind in ("mean", "var")]
         wide = x.astype(jnp.float32)
         if self.training:
@@ -119,14 +137,17 @@ class Layers(Model):
 
 
 def smooth_l1(difference: jax.Array, beta: float) -> jax.Array:
-    """Of each difference, times `beta`."""
+    """Return the smooth L1 loss of each difference, times `beta`."""
     size = jnp.abs(difference)
     inner = jnp.minimum(size, beta)
     return inner * (size - 0.5 * inner)
 
 
 class ImageTrainer(ModelTrainer):
-    """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
+    """Trainer of an image model on a single device.
+
+    Subclasses define `inputs`, whose first array is `image`, and the hooks of ModelTrainer.
+    """
 
     inputs: tuple[str, ...] = ("image", "label")
     evaluation_inputs: tuple[str, ...] = ("image",)
@@ -140,14 +161,20 @@ class ImageTrainer(ModelTrainer):
         return self.mapped(lambda moved: jax.lax.pmean(moved, AXIS), (OWN,), OWN)
 
     def inside(self, name: str, value: Array) -> Array:
-        """(outputs, inputs, height, width) to (height, width, inputs, outputs); others as they are."""
+        """Transpose (outputs, inputs, height, width) to (height, width, inputs, outputs).
+
+        Arrays of other ranks are returned unchanged.
+        """
         return np.ascontiguousarray(np.transpose(value, (2, 3, 1, 0))) if value.ndim == 4 else value
 
     def outside(self, name: str, value: Array) -> Array:
         return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
+        """Run an optimizer step per item, then average the statistics of the replicas.
+
+        The average does not influence training.
+        """
         stats = super().train(steps, first_step)
         if self.worker.num_replicas > 1:
             self.moved = self._mean_statistics(self.moved)
@@ -162,15 +189,17 @@ def pool(
     padding: int = 1,
     extra: layer_lists.Pair = (0, 0),
 ) -> jax.Array:
-    """Largest values of windows of (B, h, w, C), or means, in which zeros around the map count.
+    """Return the maxima or the means of windows of (B, h, w, C).
 
-    The last windows go beyond the padded map by `extra` rows and columns.
+    Means include the zero padding around the map. The last windows extend beyond the padded map by
+    `extra` rows and columns.
     """
     sides = ((0, 0), *((padding, padding + more) for more in extra), (0, 0))
     if kind == "avg":
         windows = ((1, kernel, kernel, 1), (1, stride, stride, 1), sides)
         return jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows) / kernel**2
-    # On CPUs the gradient of a `reduce_window` of maxima takes 4 to 10 times as long as that of maxima of slices.
+    # On CPUs, the gradient of a `reduce_window` of maxima is 4 to 10 times as slow as the gradient
+    # of maxima of slices.
     x = jnp.pad(x, sides, constant_values=-jnp.inf)
     batch, rows, columns, channels = x.shape
     ends = [(side - kernel) // stride * stride + 1 for side in (rows, columns)]
@@ -183,6 +212,8 @@ def pool(
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
-    """Summed over the images, of fp32 logits (B, K) and labels (B,), which are smoothed."""
-    wanted = jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
-    return -(wanted * jax.nn.log_softmax(logits)).sum()
+    """Return the cross-entropy of fp32 logits (B, K) and smoothed labels (B,), summed over the
+    images.
+    """
+    soft_targets = jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
+    return -(soft_targets * jax.nn.log_softmax(logits)).sum()

@@ -1,4 +1,4 @@
-"""Lists of layers (`workloads.common.networks.layer_lists`) in JAX, NHWC.
+"""Networks of `workloads.common.networks.layer_lists` in JAX, in NHWC layout.
 
 Shapes: B images, H × W pixels, h × w cells of a map, C channels, K classes.
 """
@@ -17,18 +17,18 @@ from workloads.frameworks.jax.images import Layers, pool
 from workloads.frameworks.jax.optimizers import Values
 
 Masks = Mapping[str, jax.Array]
-"""Of dropout, by label: (B, h, w, C) or (B, C)."""
+"""Dropout masks by label: (B, h, w, C) or (B, C)."""
 
 
 class LayerNetwork(Layers):
-    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """Network of a list of layers, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     def __init__(self, weights: Values, statistics: Values, dtype: Any, network: layer_lists.Network) -> None:
         super().__init__(weights, statistics, dtype)
         self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
 
     def __call__(self, images: jax.Array, training: bool, masks: Masks | None = None) -> jax.Array:
-        """Return the logits of the images; without masks nothing is dropped."""
+        """Return the logits of the images. Without masks, dropout is disabled."""
         self.training = training
         x = self.normalised(images, self.network.mean, self.network.deviation)
         return _sequence(self, x, self.network.layers, masks or {}).astype(jnp.float32)
@@ -41,7 +41,7 @@ def _sequence(layers: Layers, x: jax.Array, steps: Sequence[Layer], masks: Masks
 
 
 def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array:
-    """One layer: from a map (B, h, w, C) or features (B, C) to the next ones."""
+    """Apply a layer to a map (B, h, w, C) or to features (B, C)."""
     match layer:
         case layer_lists.Convolution(norm=norm):
             x = layers.biased(x, layer) if layer.has_bias else layers.convolve(x, layer)
@@ -49,7 +49,7 @@ def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array
         case layer_lists.Residual(block):
             return layers.residual(x, block)
         case layer_lists.Linear(name, inputs, _, relu):
-            if x.ndim == 4:  # parameters are for maps that are flattened channel by channel
+            if x.ndim == 4:  # the weight expects maps that are flattened channel by channel
                 x = x.transpose(0, 3, 1, 2).reshape(-1, inputs)
             x = layers.dense(x, name)
             return jax.nn.relu(x) if relu else x

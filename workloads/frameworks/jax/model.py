@@ -1,7 +1,10 @@
-"""The generic JAX trainer: a subclass gives the shapes of a model, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+"""The generic JAX trainer.
 
-Parameters, what the optimizer keeps and running statistics are dictionaries of fp32 arrays by canonical names; a step takes
-them (donated: no copy is made) and gives them back. Each shape of a batch is traced and compiled once.
+A subclass defines the shapes of a model, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+
+Parameters, optimizer state and running statistics are dictionaries of fp32 arrays by canonical
+name. A step receives them as donated arguments, which avoids a copy, and returns the new values.
+Each shape of a batch is traced and compiled once.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ Carried = TypeVar("Carried")
 
 
 class Model:
-    """A network with the arrays of one pass.
+    """A network with the arrays of a pass.
 
-    A pass in training mode leaves the moved statistics in `statistics`. Everything else is a pure function of the arrays.
+    A pass in training mode leaves the updated statistics in `statistics`. Its results are otherwise
+    pure functions of the arrays.
     """
 
     def __init__(self, weights: Values, statistics: Values) -> None:
@@ -43,43 +47,49 @@ class Model:
 
 
 class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
-    """A model on one device; several processes sum their gradients.
+    """Trainer of a model on a single device. Several processes sum their gradients.
 
-    Subclasses define `inputs`, `evaluation_inputs`, `parameters`, `build_model`, `loss` and `outputs`. A subclass that can
-    compute gradients more cheaply than by differentiating `loss` also overrides `gradients_of`. A subclass whose model computes
-    in another layout overrides `inside` and `outside`.
+    Subclasses define `inputs`, `evaluation_inputs`, `parameters`, `build_model`, `loss` and
+    `outputs`. A subclass that can compute gradients more cheaply than by differentiating `loss`
+    also overrides `gradients_of`. A subclass whose model computes in another layout overrides
+    `inside` and `outside`.
     """
 
     parameters: Shapes
-    """Canonical shapes, once the constructor has run."""
+    """Canonical shapes of the parameters, set by the constructor."""
     statistics: Shapes = {}
-    """Of what training moves without gradients (batch norm): each replica has its own."""
+    """Canonical shapes of the arrays that training changes without gradients (batch norm). Each
+    replica has separate values.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
         if getattr(workload.options, "compile", "auto") == "off":
-            raise ValueError("workload.compile=off: JAX compiles every step; type workload.compile=auto")
+            raise ValueError("workload.compile=off: JAX compiles every step. Set workload.compile=auto")
         self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
-        """Of activations."""
+        """Type of the activations."""
         self.updates = workload.update_settings()
         self.traces = 0
-        """How often a training step was traced: once for each shape."""
+        """Number of times that a training step was traced: once for each shape."""
         self.optimizer: Optimizer | None = None
-        """There once `setup` was called."""
+        """The optimizer. None before `setup`."""
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def build_model(self, weights: Values, statistics: Values) -> Model:
-        """Return the network with these arrays. Default: the arrays alone."""
+        """Return the network with these arrays. Default: a `Model` that only holds the arrays."""
         return Model(weights, statistics)
 
     def gradients_of(
-        self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
+        self, trained: Values, frozen: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
-        """Return `loss`, the gradients of `loss` times `scale` by trained parameter, and the statistics after the pass."""
+        """Return the loss, the gradients and the new statistics of a batch.
+
+        The gradients are those of `loss` times `scale`, by name of the trained parameter.
+        """
 
         def scaled(trained: Values) -> tuple[jax.Array, tuple[jax.Array, Values]]:
-            model = self.build_model({**trained, **others}, statistics)
+            model = self.build_model({**trained, **frozen}, statistics)
             loss = self.loss(model, batch)
             return loss * scale, (loss, model.statistics)
 
@@ -87,15 +97,17 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return loss, gradients, moved
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """How a parameter is updated. Default: as the workload says."""
+        """Return the rule by which a parameter is updated. Default: the workload's rule."""
         return self.workload.parameter_rule(name)
 
     def inside(self, name: str, value: Array) -> Array:
-        """An array of canonical layout as the model computes with it. Default: as it is."""
+        """Convert an array from the canonical layout to the model's layout. Default: unchanged."""
         return value
 
     def outside(self, name: str, value: Array) -> Array:
-        """Inverse of `inside`."""
+        """Convert an array from the model's layout to the canonical layout, the inverse of
+        `inside`.
+        """
         return value
 
     # -- setup ----------------------------------------------------------------------------------------------------
@@ -110,8 +122,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self._load(dict(weights))
 
     def _build(self) -> None:
-        every = {name: self.parameter_rule(name) for name in self.parameters}
-        rules = {name: rule for name, rule in every.items() if not rule.frozen}
+        all_rules = {name: self.parameter_rule(name) for name in self.parameters}
+        rules = {name: rule for name, rule in all_rules.items() if not rule.frozen}
         self.optimizer = Optimizer(self.updates, rules, self.worker.num_replicas)
         state, batch = (SHARED, SHARED, OWN, OWN), (SHARED, OWN)
         self._step = self.mapped(self._train, (*state, *batch), state, donated=(0, 1, 2))
@@ -120,7 +132,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self._outputs = self.mapped(self._evaluated, (SHARED, OWN, OWN), OWN)
 
     def _load(self, weights: Mapping[str, Array]) -> None:
-        """Everything as before training, with these weights, among which may be statistics."""
+        """Reset the optimizer and the statistics, and load these weights, which may include
+        statistics.
+        """
         assert self.optimizer is not None
         start = {
             name: np.full(shape, float(name.endswith("var")), np.float32) for name, shape in self.statistics.items()
@@ -128,7 +142,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self.load_state_dict({**start, **weights, **self.optimizer.fresh(self.parameters)})
 
     def _warm_up(self) -> None:
-        """What the run is going to do, once for every shape."""
+        """Run each pass of the run's mode once for every shape, so that it is compiled."""
         passes = {
             "train": lambda batch: self.step(batch, 0.0), "forward_backward": self.backward, "forward": self.run_loss,
         }  # fmt: skip
@@ -168,7 +182,10 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _train(
         self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
     ) -> tuple[Values, Values, Values, jax.Array]:
-        """One step; scalars are 1 / global_weight_sum and the learning rate."""
+        """Run a step and return the new weights, optimizer state, statistics and loss total.
+
+        `scalars` are 1 / global_weight_sum and the learning rate.
+        """
         assert self.optimizer is not None
         self.traces += 1
         gradients, moved, total = self._reduced(weights, kept, moved, total, scalars, batch)
@@ -178,10 +195,13 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _reduced(
         self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
     ) -> tuple[Values, Values, jax.Array]:
-        """Gradients of the scaled loss, summed over pieces and replicas; the statistics and the total after it."""
+        """Return gradients, statistics and the loss total of a batch.
+
+        The gradients are those of the scaled loss, summed over pieces and replicas.
+        """
         assert self.optimizer is not None
         trained = {name: weights[name] for name in self.optimizer.rules}
-        others = {name: value for name, value in weights.items() if name not in trained}
+        frozen = {name: value for name, value in weights.items() if name not in trained}
         scale = scalars[0] * self.optimizer.scale_of(kept)
         zeros = jax.tree.map(jnp.zeros_like, trained)
 
@@ -189,19 +209,23 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
             carried: tuple[jax.Array, Values, Values], piece: Values
         ) -> tuple[tuple[jax.Array, Values, Values], None]:
             loss, sums, statistics = carried
-            more, gradients, statistics = self.gradients_of(trained, others, statistics, piece, scale)
+            more, gradients, statistics = self.gradients_of(trained, frozen, statistics, piece, scale)
             return (loss + more, jax.tree.map(jnp.add, sums, gradients), statistics), None
 
         loss, gradients, moved = self._over_pieces(add, (jnp.float32(0), zeros, _squeezed(moved)), batch)
         if self.worker.num_replicas > 1:
-            flat, unravel = ravel_pytree(gradients)  # joined: each collective has its latency
+            # join all gradients: each collective adds latency
+            flat, unravel = ravel_pytree(gradients)
             gradients = unravel(jax.lax.psum(flat, AXIS))
         return gradients, _joined(moved), _added(total, loss * scalars[0])
 
     def _forward(
         self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
     ) -> tuple[Values, jax.Array]:
-        """The statistics after a batch in training mode, and the total with this replica's part of its loss."""
+        """Return the statistics after a batch in training mode, and the loss total.
+
+        The total includes this replica's part of the batch's loss.
+        """
 
         def add(carried: tuple[jax.Array, Values], piece: Values) -> tuple[tuple[jax.Array, Values], None]:
             model = self.build_model(weights, carried[1])
@@ -214,7 +238,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _over_pieces(
         self, add: Callable[[Carried, Values], tuple[Carried, None]], start: Carried, batch: Values
     ) -> Carried:
-        """`add` over the batch's pieces, one after the other: only one piece's activations live."""
+        """Fold `add` over the pieces of the batch in sequence. Only the activations of one piece
+        are in memory.
+        """
         count = self.updates.accumulation_steps
         if count == 1:
             return add(start, batch)[0]
@@ -228,15 +254,15 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Of the parameters that are trained, in fp32, joined."""
+        """Return the size of the trained parameters' fp32 gradients, joined into one array."""
         assert self.optimizer is not None
         sizes = [int(np.prod(self.parameters[name])) for name in self.optimizer.rules]
         return GradientAllReduceInfo(FP32_BYTES * sum(sizes), len(sizes))
 
     def weights(self) -> dict[str, Array]:
         statistics = {name: here(value)[0] for name, value in self.moved.items()}
-        every = {**{name: here(value) for name, value in self.values.items()}, **statistics}
-        return {name: self.outside(name, value).copy() for name, value in every.items()}
+        arrays = {**{name: here(value) for name, value in self.values.items()}, **statistics}
+        return {name: self.outside(name, value).copy() for name, value in arrays.items()}
 
     def state_dict(self) -> dict[str, Array]:
         kept = {name: self.outside(name, here(value)).copy() for name, value in self.kept.items()}
@@ -247,24 +273,28 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         inside = {name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()}
         self.values = {name: self.shared(inside[name]) for name in self.parameters}
         self.moved = {name: self.own(inside[name][None]) for name in self.statistics}
-        others = set(inside) - set(self.parameters) - set(self.statistics)
-        self.kept = {name: self.shared(inside[name]) for name in sorted(others)}
+        slots = set(inside) - set(self.parameters) - set(self.statistics)
+        self.kept = {name: self.shared(inside[name]) for name in sorted(slots)}
 
 
 def words(numbers: Array) -> Array:
-    """64-bit numbers (…), which JAX has not, as their words (…, 2), the lower ones first."""
+    """Split 64-bit integers (…), which JAX disables, into 32-bit words (…, 2), the lower word
+    first.
+    """
     return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)
 
 
 def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
-    """The sum (2,) with one more loss; what rounding leaves out of it is added later (Kahan)."""
+    """Add a loss to the compensated sum (2,): the sum and its rounding error, which is added later
+    (Kahan).
+    """
     more = loss - total[1]
     whole = total[0] + more
     return jnp.stack([whole, (whole - total[0]) - more])
 
 
 def _squeezed(statistics: Values) -> Values:
-    """This replica's of a joined array."""
+    """Return this replica's part of a joined array."""
     return {name: value[0] for name, value in statistics.items()}
 
 

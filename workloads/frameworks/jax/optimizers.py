@@ -1,6 +1,8 @@
-"""Optimizers, clipping and loss scaling in JAX: the arithmetic of workloads/common/optimizers.py, as pure functions.
+"""Optimizers, clipping and loss scaling in JAX: the arithmetic of workloads/common/optimizers.py,
+as pure functions.
 
-The state is a dictionary of fp32 arrays, with the names of a trainer's state. The device counts the steps that were taken.
+The state is a dictionary of fp32 arrays, with the names of a trainer's state. The device counts the
+steps that were taken.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class Sgd:
     """SGD with momentum."""
 
     skips: ClassVar[bool] = True
-    """Whether a step can be skipped. It can with every optimizer, because a step selects between old and new arrays."""
+    """Whether a step can be skipped. It can with every optimizer, because a step selects between
+    old and new arrays.
+    """
 
     @staticmethod
     def updated(
@@ -36,7 +40,9 @@ class Sgd:
 
 
 class Lars(Sgd):
-    """LARS, with a trust ratio per parameter; also SGD with the learning rate in the momentum, which has no ratios."""
+    """LARS, with a trust ratio per parameter; also SGD with the learning rate in the momentum,
+    which has no ratios.
+    """
 
     @staticmethod
     def updated(
@@ -44,7 +50,8 @@ class Lars(Sgd):
     ) -> tuple[jax.Array, ...]:
         """Return weight and velocity.
 
-        With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+        With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v +
+        ratio·(g + d·w), w ← w - rate·v.
         """
         gradient, weight, velocity = arrays
         before, after = (rate, 1.0) if settings.lr_in_momentum else (1.0, rate)
@@ -58,7 +65,7 @@ class Lars(Sgd):
 
 
 class Adam(Sgd):
-    """Adam with epsilon beside √(v / (1 - β2^t)), as in PyTorch."""
+    """Adam with epsilon added to √(v / (1 - β2^t)), as in PyTorch."""
 
     @staticmethod
     def updated(
@@ -66,13 +73,14 @@ class Adam(Sgd):
     ) -> tuple[jax.Array, ...]:
         """Return weight, mean and mean square.
 
-        m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) + ε).
+        m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 -
+        β2^t)) + ε).
         """
         gradient, weight, mean, square = arrays
         gradient = gradient + rule.decay * weight
         mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
         square = settings.beta2 * square + (1 - settings.beta2) * gradient**2
-        # 1 - β^t in fp32 would lose its digits where β^t is near 1.
+        # 1 - β^t in fp32 would lose its digits if β^t is near 1.
         correction1, correction2 = (-jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2))
         return weight - rate * (mean / correction1) / (jnp.sqrt(square / correction2) + settings.epsilon), mean, square
 
@@ -93,14 +101,18 @@ class Rmsprop(Sgd):
 
 KINDS: dict[str, type[Sgd]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
 COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
-"""Names in a state: the steps taken, which Adam has; the loss scale and its steps without overflow, where it is dynamic."""
+"""Names in a state: the steps taken, which Adam has, and for dynamic scaling the loss scale and its
+steps without overflow.
+"""
 
 
 class Optimizer:
-    """The workload's optimizer, clipping and loss scale for the trained parameters. It has no arrays.
+    """The workload's optimizer, clipping and loss scale for the trained parameters. It has no
+    arrays.
 
-    A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied by the number of replicas,
-    so that values in fp16 do not shrink with more replicas. The sum of gradients, which is fp32, is divided by the number.
+    A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied
+    by the number of replicas, so that values in fp16 do not shrink with more replicas. The sum of
+    gradients, which is fp32, is divided by the number.
     """
 
     def __init__(self, settings: OptimizerSettings, rules: Mapping[str, ParameterRule], replicas: int) -> None:
@@ -120,7 +132,9 @@ class Optimizer:
         self.multiple = 1.0 if self.scaling.mode == "none" else float(replicas)
 
     def fresh(self, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-        """Return the state before training, with the names of a trainer's state: fp32 arrays on the host."""
+        """Return the state before training, with the names of a trainer's state: fp32 arrays on the
+        host.
+        """
         slots = {f"{kind}.{name}": np.zeros(shapes[name], np.float32) for kind in self.slots for name in self.rules}
         counted = {COUNTED: 0.0} if self.settings.name == "adam" else {}
         scale = {SCALE: self.scaling.start, CLEAN_STEPS: 0.0} if self.dynamic else {}
@@ -145,9 +159,9 @@ class Optimizer:
         after, kept = dict(weights), dict(state)
         for name, rule in self.rules.items():
             slots = [f"{kind}.{name}" for kind in self.slots]
-            own_rate = rate * rule.lr_multiplier
+            parameter_rate = rate * rule.lr_multiplier
             arrays = (bare[name], weights[name], *(state[slot] for slot in slots))
-            after[name], *values = self.kind.updated(self.settings, rule, own_rate, step, *arrays)
+            after[name], *values = self.kind.updated(self.settings, rule, parameter_rate, step, *arrays)
             kept |= dict(zip(slots, values, strict=True))
         if COUNTED in state:
             kept[COUNTED] = step[None]
@@ -157,7 +171,9 @@ class Optimizer:
         return after, {**kept, **self._next_scale(state, taken)}
 
     def _next_scale(self, state: Values, taken: jax.Array) -> Values:
-        """Return the loss scale after a step that was taken or skipped (LossScale in workloads/common/optimizers.py)."""
+        """Return the loss scale after a step that was taken or skipped (LossScale in
+        workloads/common/optimizers.py).
+        """
         scale, scaling = state[SCALE], self.scaling
         clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)
         due = clean >= scaling.growth_interval
@@ -166,9 +182,12 @@ class Optimizer:
 
 
 def _clipped(gradients: Values, clip_norm: float | None) -> Values:
-    """Scale the gradients so that their global L2 norm is at most `clip_norm`. None: return them unchanged."""
+    """Scale the gradients so that their global L2 norm is at most `clip_norm`. None: return them
+    unchanged.
+    """
     if clip_norm is None:
         return gradients
     norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))
-    factor = clip_norm / jnp.maximum(norm, clip_norm)  # min(1, clip_norm / norm), also where the norm is 0
+    # min(1, clip_norm / norm), also if the norm is 0
+    factor = clip_norm / jnp.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}

@@ -1,7 +1,7 @@
 """ROIAlign in JAX: pooling of regions by bilinear samples over the levels of a pyramid.
 
-As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a bin, regions at least one
-cell wide.
+As in He et al. 2017 and their reference: no half-pixel shift, two samples in each direction of a
+bin, regions at least one cell wide.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, leve
         Pooled regions (B·R, side, side, channels) in fp32.
     """
     images, channels = len(box), maps[0].shape[-1]
-    rows, columns = (np.array([one.shape[axis] for one in maps], np.int32) for axis in (1, 2))
-    cells = jnp.concatenate([one.reshape(images, -1, channels).astype(jnp.float32) for one in maps], 1)
+    rows, columns = (np.array([level_map.shape[axis] for level_map in maps], np.int32) for axis in (1, 2))
+    cells = jnp.concatenate([level_map.reshape(images, -1, channels).astype(jnp.float32) for level_map in maps], 1)
     starts = np.cumsum(rows * columns) - rows * columns
     first = jnp.asarray(starts, jnp.int32)[level] + jnp.arange(images)[:, None] * cells.shape[1]
     ends = box / jnp.asarray(strides, jnp.float32)[level][..., None]
@@ -47,9 +47,11 @@ def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, leve
 
 
 def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tuple[jax.Array, jax.Array]:
-    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B, R, side).
+    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B,
+    R, side).
 
-    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map are moved to its edge.
+    A sample that lies more than a cell outside the map has weight 0. Other samples outside the map
+    are moved to its edge.
 
     Args:
         low: First coordinate of the regions, (B, R).
@@ -66,16 +68,18 @@ def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tu
     after = at - before
     cell = jnp.stack([before, jnp.minimum(before + 1, last)]).astype(jnp.int32)
     weight = jnp.stack([(1 - after) * share, after * share])
-    x, of_x = (jnp.moveaxis(one.reshape(2, *low.shape, side, SAMPLES), -1, 0) for one in (cell, weight))
+    x, of_x = (jnp.moveaxis(array.reshape(2, *low.shape, side, SAMPLES), -1, 0) for array in (cell, weight))
     return x.reshape(-1, *low.shape, side), of_x.reshape(-1, *low.shape, side)
 
 
 def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n, channels).
+    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n,
+    channels).
 
-    The gradient is defined below and adds all rows into one array. JAX's own gradient would allocate k arrays of zeros.
+    The gradient is defined below and adds all rows into one array. JAX's own gradient would
+    allocate k arrays of zeros.
     """
-    return sum((of_one[:, None] * cells[one] for one, of_one in zip(place, weight, strict=True)), jnp.float32(0))
+    return sum((share[:, None] * cells[index] for index, share in zip(place, weight, strict=True)), jnp.float32(0))
 
 
 def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
@@ -85,8 +89,8 @@ def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.A
 def _back(residuals: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
     cells, place, weight = residuals
 
-    def add(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        return total.at[one[0]].add(one[1][:, None] * gradient), None
+    def add(total: jax.Array, part: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return total.at[part[0]].add(part[1][:, None] * gradient), None
 
     return jax.lax.scan(add, jnp.zeros_like(cells), (place, weight))[0], None, None
 

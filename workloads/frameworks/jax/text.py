@@ -1,7 +1,9 @@
-"""What JAX trainers that translate share: dropout masks by hash, the loss of words, and a beam search by compiled steps.
+"""Base of the JAX translation trainers: hashed dropout masks, the token loss, and a compiled beam
+search.
 
-Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses and N = B · K rows of a search.
-Padding has rows too, so that each shape of a batch is known when it is traced.
+Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses and N
+= B · K rows of a search. Padding has rows too, so that each shape of a batch is static when it is
+traced.
 """
 
 from __future__ import annotations
@@ -26,25 +28,33 @@ from workloads.frameworks.jax.model import ModelTrainer, words
 from workloads.frameworks.jax.optimizers import Values
 
 ROOM = 16
-"""Words that a search has room for at first; then twice as many, again and again: few shapes to compile."""
+"""Initial number of words for which a search allocates arrays. The number is doubled as needed, so
+that few shapes are compiled.
+"""
 Kept = Any
-"""What a decoder carries from word to word: arrays whose first axis are the rows of a search."""
+"""State that a decoder carries from word to word: arrays whose first axis is the rows of a
+search.
+"""
 Masks = dict[str, jax.Array]
-"""Dropout of a batch: by label, what activations (B, positions, width) are multiplied by."""
+"""Dropout of a batch: by label, the multipliers of activations (B, positions, width)."""
 
 
 def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
-    """x (…, inputs) times weight (outputs, inputs) transposed, in a type; fp32 outside."""
+    """Return x (…, inputs) times the transposed weight (outputs, inputs).
+
+    The product is computed in `dtype` and returned in fp32.
+    """
     return (x.astype(dtype) @ weight.astype(dtype).T).astype(jnp.float32)
 
 
 def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: float) -> Masks:
-    """`workloads.common.dropout.multipliers` of all labels on the device, of samples with these keys (B, 2), each as two words.
+    """Compute `workloads.common.dropout.multipliers` of all labels on the device.
 
-    One hash for all: many would take as long to compile as the model.
+    `keys` (B, 2) are the samples' 64-bit keys, each as two 32-bit words. All labels share a hash:
+    separate hashes would take as long to compile as the model.
     """
     counts = [width // dropout.DRAWS for width in widths.values()]
-    with jax.enable_x64(True):  # elsewhere JAX has no 64-bit numbers
+    with jax.enable_x64(True):  # 64-bit numbers are disabled outside this block
         state = jnp.array([stream(0, f"dropout/{label}") for label in widths])
         state = _mixed(state, jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None])
         state = _mixed(state, jnp.arange(positions, dtype=jnp.uint64)[:, None])
@@ -57,7 +67,7 @@ def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: floa
 
 
 def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
-    """A step of the hash (workloads/common/randomness.py)."""
+    """Apply a step of the hash (workloads/common/randomness.py)."""
     state = state + (coordinate + jnp.uint64(1)) * jnp.uint64(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
         state = (state ^ (state >> jnp.uint64(shift))) * jnp.uint64(multiplier)
@@ -65,14 +75,20 @@ def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
 
 
 def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: float) -> jax.Array:
-    """Logits (…, V), labels (…) to -(on_label · log p of the label + on_mean · mean over V of log p) (…), 0 at padding."""
-    words = logits.shape[-1]
-    wanted = jax.nn.one_hot(labels, words) * on_label + on_mean / words
-    return jnp.where(labels != PAD, -(wanted * jax.nn.log_softmax(logits.astype(jnp.float32))).sum(-1), 0.0)
+    """Return the smoothed cross-entropy (…) of logits (…, V) and labels (…), 0 at padding.
+
+    The value is -(on_label · log p of the label + on_mean · mean over V of log p).
+    """
+    vocabulary = logits.shape[-1]
+    soft_targets = jax.nn.one_hot(labels, vocabulary) * on_label + on_mean / vocabulary
+    return jnp.where(labels != PAD, -(soft_targets * jax.nn.log_softmax(logits.astype(jnp.float32))).sum(-1), 0.0)
 
 
 class TextTrainer(ModelTrainer):
-    """A model that translates, on one device. Subclasses define `loss`, `logits`, and a decoder's start and step."""
+    """Trainer of a translation model on a single device.
+
+    Subclasses define `loss`, `logits`, and the start and the step of a decoder.
+    """
 
     workload: TranslationWorkload
     inputs = ("source", "source_length", "target", "label", "dropout_key")
@@ -86,21 +102,40 @@ class TextTrainer(ModelTrainer):
 
     @abstractmethod
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
-        """What a search looks at, of source (B, S) and its lengths (B,)."""
+        """Return the encoder's arrays that a search attends to, for sources (B, S) and their
+        lengths (B,).
+        """
 
     @abstractmethod
     def begun(self, rows: int) -> Kept:
-        """Zeros of a search of so many rows, with room for ROOM words: arrays of the host."""
+        """Return the initial decoder state of a search: arrays of zeros on the host.
+
+        The arrays have this number of rows, and space for ROOM words.
+        """
 
     def grown(self, kept: Kept) -> Kept:
-        """The same with room for twice as many words. Default: as it is, where nothing is kept of each word."""
+        """Double the number of words for which `kept` has space.
+
+        Default: return `kept` unchanged, for decoders without an array per word.
+        """
         return kept
 
     @abstractmethod
     def advanced(
         self, weights: Values, memory: Any, kept: Kept, tokens: jax.Array, place: jax.Array
     ) -> tuple[jax.Array, jax.Array | None, Kept]:
-        """Words (N,) that are each row's `place`-th, to logits (N, V), attention (N, S) if it has a penalty, and `kept`."""
+        """Run a step of the decoder.
+
+        Args:
+            weights: Weights of the model.
+            memory: Result of `encoded`.
+            kept: Decoder state.
+            tokens: Words (N,), each at position `place` of its row.
+            place: Position of the words.
+
+        Returns:
+            Logits (N, V), attention (N, S) if it has a penalty, otherwise None, and the new decoder state.
+        """
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
@@ -116,12 +151,14 @@ class TextTrainer(ModelTrainer):
 
     def _build(self) -> None:
         super()._build()
-        # Each process searches by itself: these are functions of its own device.
+        # Each process searches independently, so these functions run on its device only.
         self.encode, self.grow = jax.jit(self.encoded), jax.jit(self.grown)
         self.advance = jax.jit(self._advance, donate_argnums=2)
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         search = Search(self)
@@ -133,8 +170,12 @@ class TextTrainer(ModelTrainer):
     def _advance(
         self, weights: Values, memory: Any, kept: Kept, tokens: jax.Array, parents: jax.Array, place: jax.Array
     ) -> tuple[list[jax.Array], Kept]:
-        """A step whose row n goes on from row `parents[n]`: log p and ids (N, m) of the best words, attention, and `kept`."""
-        before = jax.tree.map(lambda one: one[parents], kept)
+        """Run a step in which row n continues row `parents[n]`.
+
+        Returns:
+            Log p and ids (N, m) of the best words, then attention if available, and the new decoder state.
+        """
+        before = jax.tree.map(lambda array: array[parents], kept)
         logits, attention, after = self.advanced(weights, memory, before, tokens, place)
         most = min(2 * self.workload.beam.width, logits.shape[1])
         best = jax.lax.top_k(jax.nn.log_softmax(logits.astype(jnp.float32)), most)
@@ -143,40 +184,45 @@ class TextTrainer(ModelTrainer):
 
 @dataclass(frozen=True)
 class State:
-    """Of a beam search, on the device."""
+    """State of a beam search on the device."""
 
     memory: Any
     kept: Kept
-    said: int = 0
+    length: int = 0
     room: int = ROOM
-    """Words that there are, and that there can be."""
+    """Number of words so far, and number of words for which `kept` has space."""
 
 
 class Search:
-    """`workloads.common.text.beam.Decoder` on a trainer's functions."""
+    """`workloads.common.text.beam.Decoder` that calls a trainer's functions."""
 
     def __init__(self, trainer: TextTrainer) -> None:
         self.trainer = trainer
-        mine = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
-        self.weights = jax.device_put(mine, trainer.device)
-        """Not as a part of the mesh, whatever function they come from: that would be compiled anew."""
+        local = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
+        self.weights = jax.device_put(local, trainer.device)
+        """Weights outside the mesh. The weights of a mesh would be compiled anew for each function
+        that returned them.
+        """
 
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
         rows = len(source) * self.trainer.workload.beam.width
-        kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)  # steps write over it
+        # each step overwrites the array
+        kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)
         return State(self.trainer.encode(self.weights, source, lengths), kept)
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        if state.said == state.room:
+        if state.length == state.room:
             state = replace(state, kept=self.trainer.grow(state.kept), room=2 * state.room)
-        place = np.int32(state.said)
+        place = np.int32(state.length)
         best, kept = self.trainer.advance(self.weights, state.memory, state.kept, tokens, parents, place)
-        return beam.Candidates(*(np.asarray(one) for one in best)), replace(state, kept=kept, said=state.said + 1)
+        return beam.Candidates(*(np.asarray(array) for array in best)), replace(
+            state, kept=kept, length=state.length + 1
+        )
 
     def rehearse(self, batch: Batch) -> None:
-        """Compile a step with all the room that translations of a batch can need."""
+        """Compile the steps for every array size that translations of a batch can need."""
         state, longest = self.start(batch), int(self.trainer.workload.longest_translation(batch).max())
         rows = np.arange(len(batch.arrays["source"]) * self.trainer.workload.beam.width)
         while state.room < longest:
-            _, state = self.step(replace(state, said=state.room), np.zeros(len(rows), np.int32), rows)
+            _, state = self.step(replace(state, length=state.room), np.zeros(len(rows), np.int32), rows)

@@ -1,7 +1,8 @@
-"""What every JAX trainer shares: processes, device, moving small arrays, watching the loss.
+"""Base of every JAX trainer: processes, device, collectives of small arrays, and loss checks.
 
-A process drives one device. The devices of all processes are one mesh with the axis AXIS; each function of a step is a
-`shard_map` over it, so that one process and several run the same code, and a sum over one device is none.
+A process drives a single device. The devices of all processes form a mesh with the axis AXIS. Each
+function of a step is a `shard_map` over the mesh, so that a single process and several processes
+run the same code. With a single device, a sum over the mesh is a no-op.
 """
 
 from __future__ import annotations
@@ -21,26 +22,39 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Variable with the address at which the other processes reach this process (suite/launch/jax.py)."""
+"""Environment variable with the address at which all processes reach this process
+(suite/launch/jax.py).
+"""
 AXIS = "replica"
 SHARED, OWN = PartitionSpec(), PartitionSpec(AXIS)
-"""Equal on every replica; each replica's own part, joined along the first axis."""
+"""Partition specs of an array that is equal on every replica, and of an array whose parts per
+replica are joined along the first axis.
+"""
 CHECK_STEPS = 50
-"""Steps between two looks at the loss, which is read one interval later."""
+"""Steps between two checks of the loss. Each loss is read one interval later."""
 SILENCE_SECONDS = 300
-"""After which its peers count a process as lost, as the watchdog does."""
+"""Seconds without a heartbeat after which a process counts as lost, as in the watchdog.
+"""
 MATMUL = {"fp32": "highest", "tf32": "tensorfloat32"}
-"""Precision to that of matrix products of fp32; on CPUs all are the same."""
+"""Matrix-product precision of fp32 arrays by suite precision. On CPUs, all values give the same
+results.
+"""
 WORD = np.dtype(np.int32)
-"""What bytes travel as: 64-bit numbers are off in JAX."""
+"""Type in which bytes are transferred, because 64-bit numbers are disabled in JAX."""
 
 
 class JaxTrainer(Trainer):
-    """One process, one device. Subclasses define `step`, `backward` and `run_loss`, which add to `total` and return it, and
-    `run_outputs`. The constructor joins the other processes; what takes memory waits for `setup`."""
+    """Base class of the JAX trainers. A process drives a single device.
+
+    Subclasses define `step`, `backward` and `run_loss`, which add to `total` and return it, and
+    `run_outputs`. The constructor connects the processes of the run. Device memory is allocated in
+    `setup`.
+    """
 
     total: jax.Array
-    """What the last step gave: of each replica the sum of its losses, and what rounding left out of it, (2,), fp32."""
+    """Result of the last step, per replica: the sum of its losses and the rounding error of this
+    sum, (2,), fp32.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
@@ -51,21 +65,22 @@ class JaxTrainer(Trainer):
         if worker.world_size > 1 and not jax.distributed.is_initialized():
             _join(int(worker.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
 
-    # JAX opens its devices, and takes their memory, when it is first asked for one: not in the constructor.
+    # JAX opens its devices and allocates their memory at the first device query, so the constructor
+    # makes no such query.
 
     @functools.cached_property
     def device(self) -> jax.Device:
-        """This process's."""
+        """Device of this process."""
         return jax.local_devices()[0]
 
     @functools.cached_property
     def mesh(self) -> Mesh:
-        """Of all devices."""
+        """Mesh of all devices."""
         return Mesh(np.array(jax.devices()), (AXIS,))
 
     @functools.cached_property
     def _gather_rows(self) -> Any:
-        return self.mapped(lambda words: jax.lax.all_gather(words, AXIS, tiled=True), (OWN,), SHARED)
+        return self.mapped(lambda rows: jax.lax.all_gather(rows, AXIS, tiled=True), (OWN,), SHARED)
 
     @functools.cached_property
     def _sum_losses(self) -> Any:
@@ -74,15 +89,18 @@ class JaxTrainer(Trainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
-        """One optimizer step; `total` with this replica's part of the loss (sum of terms / global_weight_sum)."""
+        """Run an optimizer step and return `total` with this replica's part of the loss.
+
+        The part is the sum of its terms / global_weight_sum.
+        """
         raise NotImplementedError
 
     def backward(self, batch: Batch) -> jax.Array:
-        """The same sum; gradients are summed over replicas, without an update."""
+        """Return `total` as `step` does. Gradients are summed over replicas, without an update."""
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> jax.Array:
-        """Return the same sum without gradients."""
+        """Return `total` as `step` does, without computing gradients."""
         raise NotImplementedError
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
@@ -90,21 +108,25 @@ class JaxTrainer(Trainer):
         raise NotImplementedError
 
     def mapped(self, function: Callable[..., Any], takes: Any, gives: Any, donated: tuple[int, ...] = ()) -> Any:
-        """A compiled function of every replica; `takes` and `gives`: SHARED or OWN of each argument and result."""
+        """Compile a function that every replica runs.
+
+        `takes` and `gives` are SHARED or OWN for each argument and each result.
+        """
         whole = jax.shard_map(function, mesh=self.mesh, in_specs=takes, out_specs=gives, check_vma=False)
         return jax.jit(whole, donate_argnums=donated)
 
     def shared(self, array: Array) -> jax.Array:
-        """An array that every replica has, copied to the device."""
+        """Copy an array that is equal on every replica to the device."""
         return self._placed(array, SHARED, array.shape)
 
     def own(self, array: Array) -> jax.Array:
-        """This replica's part of a joined array, copied to the device."""
+        """Copy this replica's part of a joined array to the device."""
         return self._placed(array, OWN, (self.worker.num_replicas * array.shape[0], *array.shape[1:]))
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
-        here = jax.device_put(array, self.device, may_alias=False)  # batches and weights are others' memory
-        return jax.make_array_from_single_device_arrays(shape, NamedSharding(self.mesh, spec), [here])
+        # batches and weights belong to the caller
+        local = jax.device_put(array, self.device, may_alias=False)
+        return jax.make_array_from_single_device_arrays(shape, NamedSharding(self.mesh, spec), [local])
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 
@@ -119,7 +141,9 @@ class JaxTrainer(Trainer):
         return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, totals: Iterator[jax.Array]) -> TrainStats:
-        """Consume the steps; the only waits for the device are the look one interval late and the end."""
+        """Run all steps. The only synchronizations with the device are the delayed loss checks and
+        the end.
+        """
         self.total = self.own(np.zeros(2, np.float32))
         seen: deque[Callable[[], float]] = deque()
         count, total = 0, None
@@ -138,7 +162,7 @@ class JaxTrainer(Trainer):
         jax.block_until_ready(self.total)
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Each batch with its outputs; while one is read, the next is computed."""
+        """Yield each batch with its outputs. The next batch is computed while a batch is read."""
         running: deque[tuple[Batch, dict[str, jax.Array]]] = deque()
         for (batch,) in batches:
             running.append((batch, self.run_outputs(batch)))
@@ -148,67 +172,74 @@ class JaxTrainer(Trainer):
             yield _fetched(*running.popleft())
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Arrays of all processes on process 0; they travel as bytes, so names, types and lengths may differ."""
+        """Gather the arrays of all processes on process 0, and return None on the other processes.
+
+        The arrays are transferred as bytes, so names, types and lengths may differ.
+        """
         if self.worker.world_size == 1:
             return [arrays]
         stream = io.BytesIO()
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
         lengths = self._all_gather(np.array([[stream.tell()]], WORD))[:, 0]
-        words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()  # few lengths: each is compiled
-        padded = np.frombuffer(stream.getvalue().ljust(WORD.itemsize * words, b"\0"), WORD)
+        # rounded to powers of 2, because each length is compiled
+        length_in_words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()
+        padded = np.frombuffer(stream.getvalue().ljust(WORD.itemsize * length_in_words, b"\0"), WORD)
         rows = self._all_gather(padded[None])
         if self.worker.rank != 0:
             return None
         texts = (row.tobytes()[:length] for row, length in zip(rows, lengths, strict=True))
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
 
-    def _all_gather(self, words: Array) -> Array:
-        """Collective: the rows (1, n) of all processes, (processes, n)."""
-        return np.array(self._gather_rows(self.own(words)))
+    def _all_gather(self, row: Array) -> Array:
+        """Gather the rows (1, n) of all processes into (processes, n). Collective."""
+        return np.array(self._gather_rows(self.own(row)))
 
     def broadcast(self, value: float) -> float:
-        """Process 0's value, to the last bit."""
+        """Return the value of process 0 on every process, bit for bit."""
         if self.worker.world_size == 1:
             return value
         rows = self._all_gather(np.array([value], np.float64).view(WORD)[None])
         return float(rows[0].view(np.float64)[0])
 
     def memory_peak_bytes(self) -> int:
-        """Peak of JAX's GPU allocator, or of the resident set."""
+        """Return the peak of JAX's GPU allocator, or of the resident set on CPUs."""
         if self.on_gpu:
             return int(self.device.memory_stats()["peak_bytes_in_use"])
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Meet the other processes; JAX's own shut-down, at exit, then finds them all alive."""
+        """Wait for all processes, so that none has exited when JAX shuts down at exit."""
         self.broadcast(0.0)
 
 
 def _join(device: int | None) -> None:
-    """Meet the other processes at the first one's store, and on CPUs at addresses of the run's network alone."""
+    """Connect to the run's processes at the coordinator of rank 0.
+
+    On CPUs, Gloo listens only at addresses of the run's network.
+    """
     rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    meeting = f"{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ['MASTER_PORT']}"
+    coordinator = f"{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ['MASTER_PORT']}"
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     address = os.environ.get(ADDRESS_VARIABLE, "127.0.0.1")
-    # JAX asks Gloo to listen at whatever address the machine's name stands for.
+    # By default, JAX lets Gloo listen at the address that the host name resolves to.
     _jax.make_gloo_tcp_collectives = functools.partial(_jax.make_gloo_tcp_collectives, hostname=address)
     jax.distributed.initialize(
-        meeting, processes, rank, None if device is None else [device],
-        coordinator_bind_address=meeting, heartbeat_timeout_seconds=SILENCE_SECONDS,
+        coordinator, processes, rank, None if device is None else [device],
+        coordinator_bind_address=coordinator, heartbeat_timeout_seconds=SILENCE_SECONDS,
     )  # fmt: skip
 
 
 def here(array: jax.Array) -> Array:
-    """This replica's part, on the host: waits for the device."""
+    """Copy this replica's part to the host, which waits for the device."""
     return np.asarray(array.addressable_shards[0].data)
 
 
 def read(total: jax.Array) -> float:
-    """This replica's sum of losses."""
+    """Return this replica's sum of losses."""
     return float(here(total)[0])
 
 
 def _fetched(batch: Batch, outputs: dict[str, jax.Array]) -> tuple[Batch, Arrays]:
-    """A batch and its outputs on the host."""
+    """Copy the outputs of a batch to the host."""
     return batch, {name: here(array) for name, array in outputs.items()}

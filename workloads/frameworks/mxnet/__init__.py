@@ -1,1 +1,4 @@
-"""MXNet: contexts, the generic trainer, optimizers and layers that several workloads use. For MXNet trainer files."""
+"""MXNet: contexts, the generic trainer, and the optimizers and layers that several workloads share.
+
+MXNet trainer files import this package.
+"""

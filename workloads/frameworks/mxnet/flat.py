@@ -1,6 +1,7 @@
-"""Flat vectors: on each context all trained parameters are views of one, all gradients of another.
+"""Flat vectors of each context: all trained parameters are views of a vector, all gradients of
+another vector.
 
-So one reduction serves all parameters, and a few operators update them.
+A single reduction then serves all parameters, and a few operators update them.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import mxnet as mx
 from workloads.api import ParameterRule
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""Name to shape; the order is that of a flat vector."""
+"""Shapes by name, in the order of the flat vector."""
 
 
 def total(shapes: Shapes) -> int:
-    """Values of a flat vector."""
+    """Return the number of values of a flat vector."""
     return sum(math.prod(shape) for shape in shapes.values())
 
 
 def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
-    """Name to its part of a flat vector, in its shape; the vector may be NumPy's too."""
+    """Split a flat vector of MXNet or NumPy into views by name, in their shapes."""
     parts, first = {}, 0
     for name, shape in shapes.items():
         stop = first + math.prod(shape)
@@ -35,28 +36,35 @@ def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
 
 @dataclass(frozen=True)
 class FlatLayout:
-    """Where each trained parameter lies in a flat vector; those of one rule lie side by side."""
+    """Positions of the trained parameters in a flat vector. Parameters with the same rule are
+    adjacent.
+    """
 
     shapes: Shapes
     rules: Mapping[str, ParameterRule]
     frozen: Shapes
-    """The parameters that are not trained: they are in none of the vectors."""
+    """Parameters that are not trained, which are not part of any flat vector."""
 
     @classmethod
     def of(cls, shapes: Shapes, rule_of: Callable[[str], ParameterRule]) -> FlatLayout:
-        """The layout of a model's parameters; those that LARS adapts come first. Raises ValueError if all are frozen."""
+        """Return the layout of a model's parameters. Parameters that LARS adapts come first.
+
+        Raises:
+            ValueError: All parameters are frozen.
+        """
         rules = {name: rule_of(name) for name in shapes}
         names = [name for name in shapes if not rules[name].frozen]
         if not names:
-            raise ValueError("every parameter is frozen; leave at least one to train")
+            raise ValueError("every parameter is frozen: expected at least 1 trained parameter")
         ordered = sorted(names, key=lambda name: _group(rules[name]))
         frozen = {name: shape for name, shape in shapes.items() if rules[name].frozen}
         return cls({name: shapes[name] for name in ordered}, rules, frozen)
 
     def rule_ranges(self, within: slice | None = None) -> list[tuple[ParameterRule, slice]]:
-        """Each rule with the part of the vector that its parameters take.
+        """Return each rule with the part of the vector that contains its parameters.
 
-        `within` is a segment of the vector: parts are then cut to it, and count from its start.
+        `within` is a segment of the vector. If it is set, parts are cut to the segment and relative
+        to its start.
         """
         begin, end = (within.start, within.stop) if within else (0, total(self.shapes))
         listed, first = [], 0
@@ -69,5 +77,5 @@ class FlatLayout:
 
 
 def _group(rule: ParameterRule) -> tuple[bool, float, float]:
-    """Equal for parameters of one rule, and what their order in the vector goes by."""
+    """Return the sort key of a rule, which is equal for equal rules."""
     return not rule.lars_adapt, -rule.decay, -rule.lr_multiplier

@@ -21,18 +21,20 @@ class Model:
     """A network. `bound` returns a copy that computes with arrays or symbols."""
 
     shapes: Shapes
-    """Parameters, under their canonical names."""
+    """Shapes of the parameters by canonical name."""
     statistics: Shapes = {}
-    """What the training pass moves beside parameters: running means and variances."""
+    """Shapes of the running means and variances, which the training pass updates."""
     F: ModuleType
     """`mxnet.sym` or `mxnet.nd`, once the model is bound."""
     arrays: Inputs
     """Parameters, statistics and constants by name, once the model is bound."""
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Return what the model takes of the trained parameters, as they lie in a flat vector.
+        """Return the shapes of the trained parameters as the model reads them, in the order of the
+        flat vector.
 
-        Default: one by one. A model may take neighbors as one array.
+        Default: each parameter is a separate array. A model may combine adjacent parameters into a
+        single array.
         """
         return shapes
 
@@ -52,10 +54,12 @@ Function = Callable[[Any, Inputs], Mapping[str, Tensor]]
 
 
 class Graphs:
-    """A function of a model, compiled for each set of shapes with memory planned once, or called operator by operator.
+    """A function of a model, compiled for each set of shapes with static memory, or called operator
+    by operator.
 
-    A graph for several shapes in turn would plan its memory again at every change. If there are many shapes, memory for each
-    would be too much: `fixed` False plans at every change.
+    A graph that is used for several shapes in turn would plan its memory again at every change. If
+    there are many shapes, static memory for each shape would be too large. `fixed=False` then plans
+    memory at every change.
     """
 
     def __init__(self, model: Model, function: Function, compiled: bool, fixed: bool = True) -> None:
@@ -64,7 +68,9 @@ class Graphs:
         """Shapes to a graph, and the names of its inputs and of its outputs in order."""
 
     def __call__(self, arguments: Inputs, data: Inputs) -> dict[str, mx.nd.NDArray]:
-        """Return the results of a batch's arrays `data`; `arguments` lie at the same place in every call."""
+        """Return the results for a batch's arrays `data`. `arguments` must be the same arrays in
+        every call.
+        """
         if not self.compiled:
             return dict(self.function(self.model.bound(mx.nd, arguments), data))
         program, names, results = self._program(data)

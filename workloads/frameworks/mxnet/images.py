@@ -1,9 +1,11 @@
-"""What MXNet trainers of convolutional networks add to the generic one: running statistics of batch norm.
+"""Base of the MXNet trainers of convolutional networks, which adds running statistics of batch
+norm.
 
-Batch norm of MXNet moves the running variance by the biased variance of n values, in the backward pass. What stands under
-`running_var` outside is the unbiased one, n / (n - 1) times as large, as in the other frameworks. So the array that MXNet moves
-is the statistic divided by that quotient, while a segment of steps lasts. n follows from the size of the images: where that
-changes from one step to the next, the array is first multiplied by the old quotient and divided by the new one.
+MXNet's batch norm updates the running variance with the biased variance of n values, in the
+backward pass. The `running_var` of a state is the unbiased variance, n / (n - 1) times as large, as
+in TensorFlow, PyTorch and JAX. Therefore, MXNet updates the statistic divided by this quotient
+during a segment of steps. n follows from the size of the images. If the size changes between steps,
+the array is first multiplied by the old quotient and divided by the new quotient.
 """
 
 from __future__ import annotations
@@ -21,29 +23,35 @@ from workloads.frameworks.mxnet.layers import ImageModel
 from workloads.frameworks.mxnet.model import ModelTrainer, Replica
 
 DataShapes = tuple[tuple[str, tuple[int, ...]], ...]
-"""Names and shapes of the arrays that the training pass takes of a batch."""
+"""Names and shapes of a batch's arrays in the training pass."""
 
 
 class ImageReplica(Replica):
-    """With the running statistics: those that evaluation takes, and those that training moves."""
+    """Replica with running statistics: the statistics of evaluation, and the arrays that training
+    updates.
+    """
 
     def __init__(self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
         super().__init__(model, layout, adds, context)
-        values = max(1, total(model.statistics))  # a model may have none, an array may not
+        # at least 1, because a model may have no statistics, but an array must not be empty
+        values = max(1, total(model.statistics))
         self.statistics, self.moving = (mx.nd.zeros((values,), ctx=context) for _ in range(2))
         self.of_evaluation = {**self._arguments, **views(self.statistics, model.statistics)}
         self.of_training = {**self._arguments, **views(self.moving, model.statistics)}
         self.shapes: DataShapes = ()
-        """Of the batch that `moving` is divided for."""
+        """Shapes of the batch for which `moving` is divided."""
         self.quotients: dict[DataShapes, mx.nd.NDArray] = {}
-        """On this context."""
+        """Quotients on this context by batch shapes."""
 
     def arguments(self, training: bool) -> Inputs:
         return self.of_training if training else self.of_evaluation
 
 
 class ImageTrainer(ModelTrainer):
-    """A convolutional network on every device of this process. Subclasses define `build_model`, `loss` and `outputs`."""
+    """Trainer of a convolutional network on every device of this process.
+
+    Subclasses define `build_model`, `loss` and `outputs`.
+    """
 
     inputs: tuple[str, ...] = ("image", "label")
     evaluation_inputs: tuple[str, ...] = ("image",)
@@ -57,11 +65,13 @@ class ImageTrainer(ModelTrainer):
             self.quotient(self._largest())
 
     def build_replica(self, context: mx.Context) -> ImageReplica:
-        """With running statistics."""
+        """Allocate the arrays of a context, including running statistics."""
         return ImageReplica(self.model, self.layout, self.adds_gradients, context)
 
     def load_weights(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Parameters and statistics; statistics that do not come start at 0 and 1."""
+        """Load parameters and statistics. Statistics that are missing in `weights` start at 0 and
+        1.
+        """
         first = {name: np.full(shape, float(name.endswith("var"))) for name, shape in self.model.statistics.items()}
         for name, value in weights:
             if name in first:
@@ -71,7 +81,10 @@ class ImageTrainer(ModelTrainer):
         self._set_statistics(list(first.values()))
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
+        """Run an optimizer step per item, then average the statistics of the replicas.
+
+        The average does not influence training.
+        """
         if not self.model.statistics:
             return super().train(steps, first_step)
         shapes = self._largest()
@@ -88,7 +101,10 @@ class ImageTrainer(ModelTrainer):
         return stats
 
     def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
-        """A batch's arrays; those of training find the statistics divided for their shapes."""
+        """Yield the arrays of a batch.
+
+        In training, the statistics are first divided for the shapes of these arrays.
+        """
         for data in super().pieces(replica, batch, training):
             if training:
                 assert isinstance(replica, ImageReplica)
@@ -98,21 +114,23 @@ class ImageTrainer(ModelTrainer):
     # -- statistics -----------------------------------------------------------------------------------------------
 
     def _largest(self) -> DataShapes:
-        """Of a piece of the largest batch."""
+        """Return the array shapes of a piece of the largest batch."""
         shapes = self.largest_shapes()
         return tuple((name, (self.piece_size(shape[0], True), *shape[1:])) for name, shape in shapes.items())
 
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the arrays that the training pass takes of the largest batch, by name."""
+        """Return the array shapes of the largest batch in the training pass, by name."""
         specs = self.workload.shapes()[0]
         return {name: specs[name].shape for name in self.inputs}
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
-        """Divide the statistics that training moves by the quotient of these shapes, instead of that of the last ones."""
+        """Divide the statistics of training by the quotient of these shapes instead of the previous
+        quotient.
+        """
         if not self.model.statistics:
             return
         if replica.shapes and replica.shapes != shapes:
-            old, new = (self._on_device(replica, one) for one in (replica.shapes, shapes))
+            old, new = (self._on_device(replica, sizes) for sizes in (replica.shapes, shapes))
             replica.moving *= old
             replica.moving /= new
         replica.shapes = shapes
@@ -123,15 +141,20 @@ class ImageTrainer(ModelTrainer):
         return replica.quotients[shapes]
 
     def quotient(self, shapes: DataShapes) -> Array:
-        """The statistics of the state over those that MXNet moves: 1 or n / (n - 1), one flat vector."""
+        """Return the quotient of the state's statistics and MXNet's statistics as a flat vector.
+
+        The values are 1 for means and n / (n - 1) for variances.
+        """
         if shapes in self.quotients:
             return self.quotients[shapes]
-        others = {**dict(shapes), **{name: value.shape for name, value in self.model.constants().items()}}
+        input_shapes = {**dict(shapes), **{name: value.shape for name, value in self.model.constants().items()}}
         results = self.training_graphs.symbols(name for name, _ in shapes)
         graph = mx.sym.Group(list(results.values()))
         inner, taken = graph.get_internals(), set(graph.list_inputs())
-        known = {name: shape for name, shape in {**self.model.shapes, **others}.items() if name in taken}
-        maps = dict(zip(inner.list_outputs(), inner.infer_shape(**known)[1], strict=True))
+        argument_shapes = {
+            name: shape for name, shape in {**self.model.shapes, **input_shapes}.items() if name in taken
+        }
+        maps = dict(zip(inner.list_outputs(), inner.infer_shape(**argument_shapes)[1], strict=True))
         factors = []
         for name, (channels,) in self.model.statistics.items():
             count = math.prod(maps[self.model.norm_output(name.rpartition(".")[0])]) / channels
@@ -148,6 +171,6 @@ class ImageTrainer(ModelTrainer):
         self._set_statistics([state[name] for name in self.model.statistics])
 
     def _set_statistics(self, values: Sequence[Array]) -> None:
-        """On every context, from the parts of one flat vector."""
+        """Set the statistics on every context from parts of a flat vector."""
         for replica in self.replicas if values else ():
             replica.statistics[:] = np.concatenate(values).astype(np.float32)

@@ -1,6 +1,6 @@
-"""Lists of layers (`workloads.common.networks.layer_lists`) in MXNet, NCHW.
+"""Networks of `workloads.common.networks.layer_lists` in MXNet, in NCHW layout.
 
-Shapes: B images, S pixels of a side, C channels, h × w cells of a map, K classes.
+Shapes: B images, S pixels per side, C channels, h × w cells of a map, K classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workloads.frameworks.mxnet.layers import ImageModel, rectified
 
 
 class LayerNetwork(ImageModel):
-    """The network of a list."""
+    """Network of a list of layers."""
 
     def __init__(self, network: layer_lists.Network, half: bool, on_cpu: bool) -> None:
         super().__init__(layer_lists.shapes(network), layer_lists.statistics(network), half, on_cpu)
@@ -23,18 +23,22 @@ class LayerNetwork(ImageModel):
         self.shift = tuple(-mean / deviation for mean, deviation in zip(network.mean, network.deviation, strict=True))
 
     def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
-        """Return fp32 logits (B, K). `masks` of dropout by label, (B, h, w, C) or (B, C): without them nothing is dropped."""
+        """Return fp32 logits (B, K).
+
+        `masks` are dropout masks by label, (B, h, w, C) or (B, C). Without masks, dropout is
+        disabled.
+        """
         x = self.sequence(self.normalised(images), self.network.layers, masks or {})
         return self.F.cast(x, "float32")
 
     def sequence(self, x: Tensor, layers: Sequence[Layer], masks: Inputs) -> Tensor:
-        """Apply one layer after the other."""
+        """Apply the layers in sequence."""
         for layer in layers:
             x = self.step(x, layer, masks)
         return x
 
     def step(self, x: Tensor, layer: Layer, masks: Inputs) -> Tensor:
-        """Apply one layer: from a map (B, C, h, w) or features (B, C) to the next ones."""
+        """Apply a layer to a map (B, C, h, w) or to features (B, C)."""
         F, inputs = self.F, self.arrays
         match layer:
             case layer_lists.Convolution():

@@ -1,6 +1,6 @@
-"""Layers of convolutional networks in MXNet, NCHW (oneDNN arranges channels in blocks by itself).
+"""Layers of convolutional networks in MXNet, in NCHW layout (oneDNN blocks channels internally).
 
-Shapes: B images of a replica, S pixels of a side.
+Shapes: B images of a replica, S pixels per side.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from workloads.frameworks.mxnet.flat import Shapes
 from workloads.frameworks.mxnet.graphs import Model, Tensor
 
 Layer = Any
-"""A convolution of `workloads.common.networks`: of residual trunks, or of lists of layers."""
+"""A convolution of `workloads.common.networks`, from a residual trunk or a list of layers."""
 Block = Any
-"""A workload's residual block: `convolutions`, and a `shortcut` or None."""
+"""A residual block of a workload, with `convolutions` and a `shortcut` or None."""
 
 BLOCK = 16
-"""Channels that oneDNN puts together with AVX-512."""
+"""Number of channels in a oneDNN block with AVX-512."""
 
 
 class ImageModel(Model):
     """A convolutional network of uint8 images (B, S, S, 3).
 
-    Constants normalise images: `scale` (3, 3, 1, 1) and `shift` (3,). Weights of a convolution are `<name>.weight`, of a batch
-    norm `<name>.weight` and so on.
+    The constants `scale` (3, 3, 1, 1) and `shift` (3,) normalize images. The weights of a
+    convolution and of a batch norm are `<name>.weight` and so on.
     """
 
     scale: tuple[float, ...]
     shift: tuple[float, ...]
-    """Pixels of 0 … 255 times the scale plus the shift are the network's input."""
+    """Shift of the network's input: pixels of 0 … 255 times `scale`, plus `shift`."""
     epsilon: float
     momentum: float
-    """Of batch norm; share of the old statistic in the running one."""
+    """Weight of the old statistic in the running statistic of batch norm."""
     frozen_norms = False
-    """Norms are a scale and a shift, into which the statistics are folded."""
+    """Whether norms are a scale and a shift that include the statistics."""
 
     def __init__(self, shapes: Shapes, statistics: Shapes, half: bool, on_cpu: bool) -> None:
         self.shapes, self.statistics = shapes, statistics
@@ -47,19 +47,23 @@ class ImageModel(Model):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Return the images in planes, (B, 3, S, S)."""
+        """Return the normalized images in planes, (B, 3, S, S)."""
         F = self.F
         images = F.transpose(F.cast(images, "float32"), (0, 3, 1, 2))
-        # Normalised by a convolution of one pixel: `broadcast_sub` takes 14 times as long.
+        # A 1×1 convolution normalizes the images, because `broadcast_sub` is 14 times as slow.
         images = F.Convolution(images, self.arrays["scale"], self.arrays["shift"], kernel=(1, 1), num_filter=3)
         return F.cast(F.BlockGrad(images), self.dtype)
 
     def trunk(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> Tensor:
-        """Apply the stem, a max pool and residual blocks to normalised images: the last block's map."""
+        """Apply the stem, a max pool and the residual blocks to normalized images.
+
+        Returns:
+            The map of the last block.
+        """
         return self.stage_maps(x, stem, blocks)[-1]
 
     def stage_maps(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> list[Tensor]:
-        """Return the same, with the last map of every stage, the finest first."""
+        """Return the last map of every stage of `trunk`, the finest map first."""
         maps: dict[str, Tensor] = {}
         x = self.unit(x, stem, relu=True)
         x = self.F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
@@ -76,7 +80,7 @@ class ImageModel(Model):
         return rectified(self.F, out + shortcut)
 
     def unit(self, x: Tensor, layer: Layer, relu: bool) -> Tensor:
-        """Apply a convolution, batch norm if the layer has one, and possibly ReLU."""
+        """Apply a convolution, batch norm if the layer has a norm, and optionally ReLU."""
         F, inputs = self.F, self.arrays
         x = self.convolution(x, layer)
         if layer.norm is None or self.frozen_norms:
@@ -85,7 +89,7 @@ class ImageModel(Model):
         arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
         constants = {"eps": self.epsilon, "momentum": self.momentum, "fix_gamma": False, "name": layer.norm}
         if self.on_cpu and not _keeps_blocks(layer):
-            # Brings it into plain order, which batch norm rearranges as it needs.
+            # `reshape` converts the map to plain order, and batch norm then selects its layout.
             arrays[0] = F.reshape(x, (0, 0, 0, 0))
         elif self.on_cpu and relu:
             return F.contrib.BatchNormWithReLU(*arrays, **constants)
@@ -93,9 +97,11 @@ class ImageModel(Model):
         return rectified(F, x) if relu else x
 
     def convolution(self, x: Tensor, layer: Layer) -> Tensor:
-        """Alone, with the layer's bias if it has no batch norm; with scale and shift of a frozen one.
+        """Apply a convolution without batch norm.
 
-        The scale is multiplied into the weights, which are many times smaller than the maps.
+        The layer's bias is added if the layer has no batch norm. The scale of a frozen norm is
+        multiplied into the weights, which are much smaller than the maps, and the shift of the norm
+        is added.
         """
         F, inputs = self.F, self.arrays
         frozen = self.frozen_norms and layer.norm is not None
@@ -109,7 +115,7 @@ class ImageModel(Model):
         return F.Convolution(x, *arrays, num_filter=layer.outputs, no_bias=len(arrays) == 1, **sizes)
 
     def norm_output(self, name: str) -> str:
-        """What the graph calls the output of a batch norm."""
+        """Return the name of a batch norm's output in the graph."""
         return f"{name}_output"
 
     def constants(self) -> dict[str, Array]:
@@ -118,16 +124,19 @@ class ImageModel(Model):
 
 
 def _keeps_blocks(layer: Layer) -> bool:
-    """Whether a convolution's output has the blocks of channels that its gradient will have.
+    """Check whether a convolution's output has the same channel blocks as its gradient.
 
-    With AVX-512 oneDNN takes blocks of 16 where inputs and outputs are multiples of that, else of 8. Behind a convolution from
-    24 to 48 channels a batch norm gets its map in one and its gradient in the other: with ReLU it refuses that ("could not
-    create a primitive descriptor iterator"), without it takes a reference kernel, 100 times as long. A stem's three inputs do
-    not matter.
+    With AVX-512, oneDNN uses blocks of 16 if inputs and outputs are multiples of 16, and blocks of
+    8 otherwise. After a convolution from 24 to 48 channels, the map and the gradient of a batch
+    norm have different blocks. Batch norm with ReLU then fails ("could not create a primitive
+    descriptor iterator"), and batch norm without ReLU uses a reference kernel that is 100 times as
+    slow. The three inputs of a stem are no problem.
     """
     return bool(layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0)
 
 
 def rectified(F: ModuleType, x: Tensor) -> Tensor:
-    """ReLU by oneDNN; `F.relu` is an operator of MXNet's own, for which maps are brought into plain order and back."""
+    """Apply oneDNN's ReLU. `F.relu` is an MXNet operator that converts maps to plain order and
+    back.
+    """
     return F.Activation(x, act_type="relu")

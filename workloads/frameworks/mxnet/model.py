@@ -1,4 +1,6 @@
-"""The generic trainer: a model on every context, setup, pieces of a batch, the step, predictions, state."""
+"""The generic MXNet trainer: a model on every context, setup, pieces of a batch, steps, predictions
+and state.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ FP32_BYTES = 4
 
 
 class Replica:
-    """Parameters, gradients and constants on one context; frozen parameters have no gradient."""
+    """Parameters, gradients and constants on a context. Frozen parameters have no gradient."""
 
     def __init__(self, model: Model, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
         self.context = context
         self.flat, self.gradient = (mx.nd.zeros((total(layout.shapes),), ctx=context) for _ in range(2))
         frozen = {name: mx.nd.zeros(shape, ctx=context) for name, shape in layout.frozen.items()}
         self.parameters = {**views(self.flat, layout.shapes), **frozen}
-        """All, by canonical name."""
+        """All parameters by canonical name."""
         shapes = model.arguments(layout.shapes)
         trained, gradients = views(self.flat, shapes), views(self.gradient, shapes)
         mx.autograd.mark_variables(
@@ -46,15 +48,16 @@ class Replica:
         self._arguments = {**trained, **frozen, **constants}
 
     def arguments(self, training: bool) -> Inputs:
-        """What the model takes beside a batch."""
+        """Return the arrays that the model reads in addition to a batch."""
         return self._arguments
 
 
 class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
-    """A model on every device of this process. Subclasses define `build_model`, `loss` and `outputs`.
+    """Trainer of a model on every device of this process.
 
-    Both functions call operators of `model.F`, which is `mxnet.sym` if graphs are compiled and `mxnet.nd` otherwise. The loss
-    has the shape (1,). The first axis of each output counts samples.
+    Subclasses define `build_model`, `loss` and `outputs`. `loss` and `outputs` call operators of
+    `model.F`, which is `mxnet.sym` if graphs are compiled and `mxnet.nd` otherwise. The loss has
+    the shape (1,). The first axis of each output is the samples.
     """
 
     workload: Any
@@ -66,27 +69,29 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def build_model(self, half: bool, on_cpu: bool) -> Model:
-        """The model: in float16 if `half`, and with what a CPU computes faster if `on_cpu`."""
+        """Return the model, in float16 if `half`, and with faster operators for CPUs if
+        `on_cpu`.
+        """
         raise NotImplementedError
 
     def build_replica(self, context: mx.Context) -> Replica:
-        """Allocate what a context holds."""
+        """Allocate the arrays of a context."""
         return Replica(self.model, self.layout, self.adds_gradients, context)
 
     def training_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
-        """Compute what the graphs of training compute: the loss."""
+        """Return the results of the training graphs: the loss."""
         return {"loss": self.loss(model, batch)}
 
     def evaluation_pass(self, model: Any, batch: Inputs) -> Mapping[str, Tensor]:
-        """Compute what the graphs of evaluation compute: the outputs."""
+        """Return the results of the evaluation graphs: the outputs."""
         return self.outputs(model, batch)
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Samples that the model computes at once, of those of a batch."""
+        """Return the number of samples of a batch that the model processes together."""
         return samples // self.update_settings.accumulation_steps if training else samples
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """How one of the model's `shapes` is updated."""
+        """Return the rule by which a parameter is updated."""
         return self.workload.parameter_rule(name)
 
     @property
@@ -97,8 +102,10 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
     @property
     def adds_gradients(self) -> bool:
-        """Whether gradients are added to zeros, instead of written once: those of several pieces, or of parameters that a step
-        may leave out."""
+        """Whether the backward pass adds gradients to zeros instead of writing them.
+
+        This is necessary for several pieces, and for parameters that a step may not use.
+        """
         return self.update_settings.accumulation_steps > 1 or not self.workload.every_step_uses_every_parameter
 
     # -- setup ----------------------------------------------------------------------------------------------------
@@ -114,7 +121,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
             self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> ParameterServerClient:
-        """The way to the server, which takes part from now on."""
+        """Connect to the parameter server."""
         worker, (replica,) = self.worker, self.replicas
         update = ServerUpdate(self.update_settings, self.layout)
         self.store = Store(replica.flat, replica.gradient, update, worker.rank, worker.world_size)
@@ -122,16 +129,16 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
-        """Be the scheduler or a server of a store."""
+        """Run the scheduler or a server of a store."""
         serve()
 
     def build(self) -> None:
-        """The model, what each context holds, and the optimizer."""
+        """Create the model, the arrays of each context and the optimizer."""
         self.model = self.build_model(self.settings.precision == "fp16", self.contexts[0].device_type == "cpu")
         self.layout = FlatLayout.of(self.model.shapes, self.parameter_rule)
         self.training_graphs, self.evaluation_graphs = map(self.graphs_of, (self.training_pass, self.evaluation_pass))
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
-        flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
+        flats, gradients = ([getattr(replica, name) for replica in self.replicas] for name in ("flat", "gradient"))
         self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients, self.worker.num_replicas)
         if not self.settings.asynchronous and self.worker.world_size > 1:
             self.store = SyncStore(self.worker.rank, self.worker.world_size)
@@ -142,7 +149,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return Graphs(self.model, function, self.compiles, fixed)
 
     def _warm_up(self) -> None:
-        """What the run's mode does, once for every shape: of training, and of evaluation on each context."""
+        """Run each pass of the run's mode once for every shape, and evaluation on each context."""
         mode, dummy = self.settings.mode, self.dummy_batch
         for specs in self.workload.shapes() if mode != "inference" else ():
             batches = [dummy(specs)] * len(self.replicas)
@@ -165,7 +172,9 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue one optimizer step, or under `update=async` its gradients' way to the server; each replica's loss (1,)."""
+        """Enqueue an optimizer step, or push the gradients of `update=async`, and return each
+        replica's loss (1,).
+        """
         losses = self.backward(batches)
         if self.exchange is not None:
             self.exchange.push()
@@ -176,17 +185,20 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return losses
 
     def gradients(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """The same without an update: the next backward pass clears the gradients."""
+        """Enqueue a step without an update, and return each replica's loss.
+
+        The next backward pass clears the gradients.
+        """
         losses = self.backward(batches)
         self.optimizer.reduce()
         return losses
 
     def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Each replica's part of the loss; its gradients then lie in its flat vector."""
+        """Return each replica's part of the loss, and write its gradients into its flat vector."""
         return [self._backward(number, batch) for number, batch in enumerate(batches)]
 
     def _backward(self, number: int, batch: Batch) -> mx.nd.NDArray:
-        """Forward and backward of a batch's pieces on one context."""
+        """Run forward and backward passes for the pieces of a batch on a context."""
         replica, divisor, losses = self.replicas[number], batch.global_weight_sum, []
         if self.adds_gradients:
             mx.nd.zeros_like(replica.gradient, out=replica.gradient)
@@ -198,7 +210,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return mx.nd.add_n(*losses) / divisor
 
     def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
-        """A batch's arrays on the replica's context, cut along the first axis."""
+        """Yield the pieces of a batch along the first axis, on the replica's context."""
         host = self.host_arrays(batch, training)
         data = {name: self.to_device(array, replica.context) for name, array in host.items()}
         samples = len(next(iter(host.values())))
@@ -226,7 +238,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         return self.run(self.gradients(batches) for batches in steps)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """The flat vector, in fp32: all of it is summed at once."""
+        """Return the size of the flat fp32 vector, which is summed in a single reduction."""
         return GradientAllReduceInfo(FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1)
 
     # -- evaluation and state -------------------------------------------------------------------------------------

@@ -8,20 +8,20 @@ from workloads.frameworks.mxnet.graphs import Tensor
 
 
 def layer_norm(F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor, size: int, epsilon: float) -> Tensor:
-    """x (R, size) normalised along its last axis, times weight (size,), plus bias (size,).
+    """Normalize x (R, size) along its last axis, multiply by weight (size,) and add bias (size,).
 
-    Sums over an axis and copies along one are products with ones, so that their gradients are too: `LayerNorm`'s gradient takes
-    four times as long as this on a CPU.
+    Sums over an axis and copies along an axis are products with ones, so that their gradients are
+    products too. The gradient of `LayerNorm` is four times as slow on a CPU.
     """
     copy = F.ones_like(F.reshape(weight, (-1, 1)))
     mean = F.reshape(copy, (1, -1)) / size
     centred = x - _product(F, _product(F, x, mean, 1), copy, size)
     scale = F.rsqrt(_product(F, F.square(centred), mean, 1) + epsilon)
     ones = F.ones_like(F.slice_axis(x, axis=1, begin=0, end=1))
-    weights, biases = (_product(F, ones, F.reshape(one, (-1, 1)), size) for one in (weight, bias))
+    weights, biases = (_product(F, ones, F.reshape(array, (-1, 1)), size) for array in (weight, bias))
     return centred * _product(F, scale, copy, size) * weights + biases
 
 
 def _product(F: ModuleType, x: Tensor, weight: Tensor, outputs: int) -> Tensor:
-    """x (R, inputs) · weightᵀ."""
+    """Return x (R, inputs) · weightᵀ."""
     return F.FullyConnected(x, weight, num_hidden=outputs, no_bias=True)

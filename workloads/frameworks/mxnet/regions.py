@@ -1,10 +1,12 @@
-"""Regions of maps in MXNet: pooling by bilinear samples (ROIAlign) over the levels of a pyramid, and suppression.
+"""ROIAlign over the levels of a pyramid, and non-maximum suppression, in MXNet.
 
-ROIAlign as He et al. 2017 and their reference have it: no half-pixel shift, two samples in each direction of a bin, regions at
-least one cell wide. On a CPU a bin is a row of a sparse matrix, 16 weights of cells, which is multiplied by all cells at once:
-`contrib.ROIAlign` takes 7 times as long with its backward pass, which goes through a map's planes one by one.
+ROIAlign follows He et al. 2017 and their reference: no half-pixel shift, two samples in each
+direction of a bin, regions at least one cell wide. On a CPU, a bin is a row of a sparse matrix with
+16 weights of cells, and the matrix is multiplied by all cells. `contrib.ROIAlign` including its
+backward pass is 7 times as slow, because the backward pass processes a map's planes sequentially.
 
-Shapes: B images, R regions of each, N = B·R, K cells of all levels of an image, the finest level first, row by row; C channels.
+Shapes: B images, R regions per image, N = B·R, C channels, K cells of all levels of an image, row
+by row, starting with the finest level.
 """
 
 from __future__ import annotations
@@ -18,51 +20,62 @@ import numpy as np
 from workloads.common.arrays import Float32s, Int32s, Int64s
 
 MapShapes = Sequence[tuple[int, int]]
-"""(rows, columns) of each level."""
+"""Shape (rows, columns) of the map of each level."""
 
 SAMPLES = 2
-"""In each direction of a bin."""
+"""Samples in each direction of a bin."""
 CORNERS = 2 * SAMPLES
-"""Cells of a line that a bin is made of; the same cell may be two of them."""
+"""Number of cells per axis that a bin reads. The same cell may be read twice."""
 MAX_VALUES = 2**31 - 1
-"""Of a matrix, zeros among them: MXNet's packages count with 32 bits."""
+"""Maximum number of values of a matrix, including zeros. MXNet's packages count with 32 bits."""
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float, context: mx.Context) -> Int64s:
-    """Places of the boxes (n, 4) that no better kept one overlaps by more than `most_iou`, best first; of equal scores the
-    first place.
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression, best first.
 
-    The operator sorts by a column: it gets the ranks, and so depends neither on ties nor on the scores' signs.
+    A box is dropped if a better remaining box overlaps it by more than `most_iou`. For equal
+    scores, the first box is better. The operator sorts by the boxes' ranks, so the result does not
+    depend on its handling of ties and signs of scores.
     """
     order = np.argsort(-scores, kind="stable")
     rows = np.empty((len(boxes), 6), np.float32)
     rows[:, 0], rows[:, 1:5], rows[:, 5] = np.arange(len(boxes), 0, -1), boxes[order], np.arange(len(boxes))
-    given = mx.nd.from_numpy(rows).as_in_context(context)
+    ranked = mx.nd.from_numpy(rows).as_in_context(context)
     columns = {"score_index": 0, "coord_start": 1, "id_index": -1}
-    kept = mx.nd.contrib.box_nms(given, overlap_thresh=most_iou, valid_thresh=0, **columns).asnumpy()[:, 5]
+    kept = mx.nd.contrib.box_nms(ranked, overlap_thresh=most_iou, valid_thresh=0, **columns).asnumpy()[:, 5]
     return np.asarray(order[kept[kept >= 0].astype(np.int64)])
 
 
 class Pool(Protocol):
-    """Pools some regions of cells, and brings gradients back."""
+    """Pools regions of cells, and computes the gradient of the cells."""
 
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
-        """(N, side², C) of cells (B, K, C), which autograd does not see."""
+        """Return the pooled regions (N, side², C) of cells (B, K, C), without recording for
+        autograd.
+        """
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """The cells' gradient (B, K, C), from that of what was pooled last."""
+        """Return the gradient of the cells (B, K, C) from the gradient of the last pooled
+        regions.
+        """
 
 
 def pool(
     shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int, context: mx.Context
 ) -> Pool:
-    """For regions (B, R, 4) in pixels, each of the level that `level` (B, R) names, to `side`² bins."""
+    """Return the `Pool` of regions (B, R, 4) in pixels, with `side`² bins per region.
+
+    `level` (B, R) is the level of each region.
+    """
     kind = BySamples if context.device_type == "cpu" else ByOperator
     return kind(shapes, strides, boxes, level, side, context)
 
 
 class BySamples:
-    """Matrices (bins, B·K) times cells (B·K, C), as few as their size allows."""
+    """Pooling by products of sparse matrices (bins, B·K) and cells (B·K, C).
+
+    The number of matrices is the minimum for their maximum size.
+    """
 
     def __init__(
         self, shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int, context: mx.Context
@@ -90,7 +103,7 @@ class BySamples:
         flat, total, first = gradient.reshape((-1, self.shape[2])), None, 0
         for matrix in self.matrices:
             last = first + matrix.shape[0]
-            # The transposed product into a dense result takes 30 times as long on large maps.
+            # The transposed product with a dense result is 30 times as slow on large maps.
             part = mx.nd.sparse.dot(matrix, flat[first:last], transpose_a=True).tostype("default")
             total, first = part if total is None else total + part, last
         assert total is not None, "no regions"
@@ -100,7 +113,10 @@ class BySamples:
 def samples(
     shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int
 ) -> tuple[Int64s, Float32s]:
-    """(N, side, side, 4, 4) the cells of each bin, counted over the images (B·K), and their weights."""
+    """Return the cells of each bin, as indices over all images (B·K), and their weights.
+
+    Both arrays are (N, side, side, 4, 4).
+    """
     flat, chosen = boxes.reshape(-1, 4), level.reshape(-1)
     sizes = np.array(shapes, np.int64)
     counts = sizes.prod(axis=1)
@@ -114,9 +130,12 @@ def samples(
 
 
 def _lines(low: Float32s, high: Float32s, cells: Int64s, side: int) -> tuple[Int64s, Float32s]:
-    """(N, side, 4) places on a line of `cells` (N,) that make the bins of regions from `low` to `high` (N,), and weights.
+    """Return the cells that the bins of regions read along an axis, and their weights, both (N,
+    side, 4).
 
-    A sample beyond a line's ends by more than a cell counts nothing; others take the nearest place on it.
+    The regions extend from `low` to `high` (N,) on an axis of `cells` (N,) cells. A sample that
+    lies more than a cell outside the map has weight 0. Samples outside by less than a cell are
+    moved to the edge.
     """
     size = np.maximum(high - low, np.float32(1)) / np.float32(side)
     inner = (np.arange(SAMPLES, dtype=np.float32) + np.float32(0.5)) / np.float32(SAMPLES)
@@ -134,7 +153,7 @@ def _lines(low: Float32s, high: Float32s, cells: Int64s, side: int) -> tuple[Int
 
 
 class ByOperator:
-    """`contrib.ROIAlign` of each level that has regions, alone."""
+    """Pooling by `contrib.ROIAlign`, separately for each level that has regions."""
 
     def __init__(
         self, shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int, context: mx.Context

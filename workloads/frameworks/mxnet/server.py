@@ -1,14 +1,17 @@
-"""What several MXNet processes do at servers of a KVStore: asynchronous SGD, and the sums of synchronous SGD.
+"""KVStore servers of several MXNet processes: asynchronous SGD, and the sums of synchronous SGD.
 
-Under `update=async` the store is of type `dist_async`, and its server applies what each worker pushes. Key 0 is the flat
-vector of all trained parameters. The server updates it by the suite's optimizers: MXNet sends the server an optimizer as a
-pickle of its own making, between the processes of one run; it holds settings and a layout.
+Under `update=async`, the store has the type `dist_async`, and its server applies the gradients that
+each worker pushes. Key 0 is the flat vector of all trained parameters. The server updates it with
+the suite's optimizers. MXNet pickles the optimizer, which contains settings and a layout, to send
+it between the processes of a run.
 
-MXNet has no other way between processes. So the keys after it, one for each worker, carry what is gathered and broadcast:
-fixed pieces of bytes, which the server copies.
+MXNet has no alternative communication between processes. Therefore, the keys after key 0, one per
+worker, transport gathered and broadcast arrays as fixed-size pieces of bytes, which the server
+copies.
 
-Under `update=sync` the store is of type `dist_sync`: servers, one on each machine, give back the sum of what all workers push.
-What is gathered and broadcast goes that way too: each worker has a row, in which the others push zeros.
+Under `update=sync`, the store has the type `dist_sync`. Its servers, one per machine, return the
+sum of the pushes of all workers. Gathered and broadcast arrays are also sent as sums: each worker
+has a row, to which the remaining workers add zeros.
 """
 
 from __future__ import annotations
@@ -26,41 +29,48 @@ from workloads.frameworks.mxnet.flat import FlatLayout, total
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
 ROLE_VARIABLE = "SUITE_STORE_ROLE"
-"""Says what a process that serves is: `scheduler` or `server`."""
+"""Environment variable with the role of a server process: `scheduler` or `server`."""
 WEIGHTS = 0
-"""The key of the weights; worker r writes key 1 + r."""
+"""Key of the weights. Worker r writes key 1 + r."""
 ROWS = 1 << 20
-"""The key of what is gathered by sums."""
+"""Key of arrays that are gathered as sums."""
 PIECE = 1 << 16
-"""float32 numbers of a piece: 256 KiB. The first says how many bytes there are, of this piece and all after it."""
+"""float32 values per piece: 256 KiB. The first value is the number of bytes in this piece and all
+later pieces.
+"""
 
 
 def serve() -> None:
-    """Be the scheduler or the server of a store, until its workers have left."""
+    """Run the scheduler or the server of a store, until its workers have disconnected."""
     os.environ["DMLC_ROLE"] = os.environ[ROLE_VARIABLE]
     mx.kvstore.KVStoreServer(mx.kv.create("dist")).run()
 
 
 class ServerUpdate(mx.optimizer.Optimizer):
-    """What the server does with a push."""
+    """Optimizer that the server applies to a push."""
 
     def __init__(self, settings: OptimizerSettings, layout: FlatLayout) -> None:
         super().__init__()
         self.settings, self.layout = settings, layout
         self.inner: Any = None
-        """The suite's optimizer, once there are weights."""
+        """Optimizer of the suite. None before the first weights arrive."""
 
     def create_state(self, index: int, weight: mx.nd.NDArray) -> None:
-        """Kept by `inner`."""
+        """Do nothing, because `inner` stores the state."""
 
     def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: None) -> None:
-        """Apply gradients with their tail to the weights with theirs; of other keys: copy. An error ends the process."""
+        """Apply a push. An error terminates the process.
+
+        For the key of the weights, gradients with metadata update the weights with metadata. For
+        any different key, the push is copied.
+        """
         try:
             if index == WEIGHTS:
                 self._apply(weight, grad)
             else:
                 grad.copyto(weight)
-        except BaseException:  # MXNet's callback would go on without the update
+        # MXNet's callback would ignore the error and continue without the update
+        except BaseException:
             traceback.print_exc()
             os._exit(1)
 
@@ -78,19 +88,21 @@ class ServerUpdate(mx.optimizer.Optimizer):
 
 
 class Meeting:
-    """What workers of a store can do together: subclasses give `_turn`."""
+    """Collective operations of a store's workers. Subclasses define `_turn`."""
 
     def __init__(self, kind: str, worker: int, workers: int) -> None:
         self._worker, self._workers = worker, workers
         self._store = mx.kv.create(kind)
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Collective: the arrays of every worker on worker 0, None elsewhere."""
+        """Return the arrays of every worker on worker 0, and None on the remaining workers.
+        Collective.
+        """
         gathered = self.all_gather(arrays)
         return gathered if self._worker == 0 else None
 
     def all_gather(self, arrays: Arrays) -> list[Arrays]:
-        """Collective: the arrays of every worker, in every worker."""
+        """Return the arrays of every worker on all workers. Collective."""
         stream = io.BytesIO()
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
@@ -101,33 +113,36 @@ class Meeting:
         return float(np.frombuffer(first, np.float64)[0])
 
     def _exchanged(self, text: bytes) -> list[bytes]:
-        """Collective: what each worker gave, in every worker; piece by piece, until the longest is through."""
+        """Return the bytes of every worker on all workers. Collective.
+
+        The bytes are sent in pieces, until the longest message is complete.
+        """
         messages = [b""] * self._workers
-        room, first, longest = 4 * (PIECE - 1), 0, 1
+        capacity, first, longest = 4 * (PIECE - 1), 0, 1
         while longest > 0:
             piece = np.zeros(PIECE, np.float32)
             piece[0] = np.int32(max(0, len(text) - first)).view(np.float32)
-            part = text[first : first + room]
+            part = text[first : first + capacity]
             piece[1:].view(np.uint8)[: len(part)] = np.frombuffer(part, np.uint8)
             pieces = self._turn(piece)
-            left = [int(one[:1].view(np.int32)[0]) for one in pieces]
-            for worker, (one, count) in enumerate(zip(pieces, left, strict=True)):
-                messages[worker] += one[1:].tobytes()[: min(count, room)]
-            first, longest = first + room, max(left) - room
+            left = [int(received[:1].view(np.int32)[0]) for received in pieces]
+            for worker, (received, count) in enumerate(zip(pieces, left, strict=True)):
+                messages[worker] += received[1:].tobytes()[: min(count, capacity)]
+            first, longest = first + capacity, max(left) - capacity
         return messages
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Collective: one's own piece, float32 (PIECE,), for all others'."""
+        """Exchange a piece, float32 (PIECE,), for the pieces of all workers. Collective."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Collective: leave; the last one ends the servers."""
+        """Disconnect from the store. The last worker stops the servers. Collective."""
         mx.nd.waitall()
         self._store = None
 
 
 class SyncStore(Meeting):
-    """Sums over processes: of the CPU devices of a machine, of several machines."""
+    """Store that sums over processes: the CPU devices of a machine, or several machines."""
 
     def __init__(self, worker: int, workers: int) -> None:
         super().__init__("dist_sync", worker, workers)
@@ -135,11 +150,17 @@ class SyncStore(Meeting):
 
     @property
     def sums(self) -> mx.kv.KVStore:
-        """What gives the sum of what contexts of all processes push. Keys are the caller's, below ROWS."""
+        """Return the store that sums the pushes of the contexts of all processes. Callers use keys
+        below ROWS.
+        """
         return self._store
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Two bytes to a number: small whole numbers survive a sum with zeros, where bytes taken for numbers would not."""
+        """Exchange pieces as sums, with two bytes per float32 value.
+
+        Small integers are exact in a sum with zeros. Arbitrary bytes that are interpreted as
+        float32 would not be.
+        """
         rows = np.zeros((self._workers, 2 * PIECE), np.float32)
         rows[self._worker] = piece.view(np.uint16)
         pulled = mx.nd.zeros(rows.shape)
@@ -149,7 +170,9 @@ class SyncStore(Meeting):
 
 
 class Store(Meeting):
-    """A worker's way to the server (`workloads.api.ParameterServerTransport`), and to the other workers."""
+    """Connection of a worker to the server (`workloads.api.ParameterServerTransport`) and to all
+    workers.
+    """
 
     def __init__(
         self, flat: mx.nd.NDArray, gradient: mx.nd.NDArray, update: ServerUpdate, worker: int, workers: int
@@ -160,29 +183,30 @@ class Store(Meeting):
             self._store.set_optimizer(update)
         self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((metadata_size(workers),)), dim=0)
         self._store.init(WEIGHTS, self._weights)
-        for other in range(workers):
-            self._store.init(1 + other, mx.nd.zeros((PIECE,)))
+        for rank in range(workers):
+            self._store.init(1 + rank, mx.nd.zeros((PIECE,)))
 
     def pull(self) -> Array:
-        """The server's weights into the flat vector; their tail."""
+        """Copy the server's weights into the flat vector, and return the metadata."""
         self._store.pull(WEIGHTS, out=self._weights)
         size = self._flat.size
         self._weights[:size].copyto(self._flat)
         return self._weights[size:].asnumpy()
 
     def push(self, tail: Array) -> None:
-        """The flat gradients and the tail to the server."""
+        """Send the flat gradients and the metadata to the server."""
         self._store.push(WEIGHTS, mx.nd.concat(self._gradient.as_in_context(mx.cpu()), mx.nd.array(tail), dim=0))
 
     def _turn(self, piece: Array) -> list[Array]:
-        """Collective: write one's own key, read all."""
-        own, pieces = mx.nd.zeros((PIECE,)), [mx.nd.zeros((PIECE,)) for _ in range(self._workers)]
+        """Write this worker's key and read the keys of all workers. Collective."""
+        local, pieces = mx.nd.zeros((PIECE,)), [mx.nd.zeros((PIECE,)) for _ in range(self._workers)]
         self._store.push(1 + self._worker, mx.nd.from_numpy(piece))
-        self._store.pull(1 + self._worker, out=own)
-        own.wait_to_read()  # so the push has arrived
+        self._store.pull(1 + self._worker, out=local)
+        local.wait_to_read()  # confirms that the push has arrived
         self._store._barrier()
-        for other, one in enumerate(pieces):
-            self._store.pull(1 + other, out=one)
-        pulled = [one.asnumpy() for one in pieces]
-        self._store._barrier()  # nobody writes the next piece before all have read this one
+        for rank, received in enumerate(pieces):
+            self._store.pull(1 + rank, out=received)
+        pulled = [received.asnumpy() for received in pieces]
+        # no worker writes its next piece before all workers have read this piece
+        self._store._barrier()
         return pulled

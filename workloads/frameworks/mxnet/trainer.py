@@ -1,7 +1,8 @@
-"""What every MXNet trainer shares: contexts, bounded queue of steps, reading of results, errors.
+"""Base of every MXNet trainer: contexts, a bounded queue of steps, reading of results, and errors.
 
-A process drives the replica of a CPU device, or those of all GPUs of a host, one context each. MXNet's engine is
-asynchronous: calls only enqueue work, each context's worker computes it in order, and errors appear where a result is read.
+A process drives the replica of a CPU device, or the replicas of all GPUs of a host, with a context
+per replica. MXNet's engine is asynchronous. Calls only enqueue work, each context's worker thread
+computes it in order, and errors are raised when a result is read.
 """
 
 from __future__ import annotations
@@ -20,28 +21,38 @@ from workloads.frameworks.mxnet.server import Meeting, SyncStore
 T = TypeVar("T")
 
 QUEUED_STEPS = 2
-"""Steps that may wait in the engine; the loss of the step before them is read. Bounds the memory of queued batches."""
+"""Maximum number of steps in the engine's queue, which bounds the memory of queued batches. The
+loss of the preceding step is read.
+"""
 _OUT_OF_MEMORY = ("failed to allocate", "out of memory", "could not create a memory object", "bad_alloc")
 
 
 def one_thread_here() -> None:
-    """Have the calling thread, which only enqueues, copy without OpenMP; the contexts' worker threads keep theirs.
+    """Disable OpenMP for copies by the calling thread, which only enqueues work.
 
-    It would get threads of its own for that. libgomp, which then counts more threads than cores, has all of them sleep at every
-    barrier instead of spinning: Mask R-CNN's demo on two cores trained 35 images/s instead of 117 (AMD EPYC, same losses).
+    The worker threads of the contexts keep their OpenMP threads. Otherwise, the calling thread
+    would create additional OpenMP threads. libgomp would then count more threads than cores, and
+    all threads would sleep at barriers instead of spinning. In this state, Mask R-CNN's demo on two
+    cores trained 35 images/s instead of 117 (AMD EPYC, same losses).
     """
     mx.base.check_call(mx.base._LIB.MXSetNumOMPThreads(1))
 
 
 class MXNetTrainer(Trainer):
-    """A process with its devices. Subclasses define `step`, `run_loss` and `run_outputs`."""
+    """Base class of the MXNet trainers: a process with its devices.
+
+    Subclasses define `step`, `run_loss` and `run_outputs`.
+    """
 
     store: Meeting | None = None
-    """Where there are several processes: the way to the others, once it is open."""
+    """Connection to the remaining processes of a run with several processes. None before it is
+    open.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        # CPU contexts are numbered too: each number has its own worker thread (and OMP_NUM_THREADS threads below it).
+        # CPU contexts are numbered too, because each number has a worker thread (with
+        # OMP_NUM_THREADS threads below it).
         self.contexts = [
             mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
             for number, name in enumerate(worker.devices)
@@ -52,24 +63,32 @@ class MXNetTrainer(Trainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue one optimizer step; returns each replica's part of the loss (sum of terms / global_weight_sum), (1,)."""
+        """Enqueue an optimizer step and return each replica's part of the loss, (1,).
+
+        The part is the sum of its terms / global_weight_sum.
+        """
         raise NotImplementedError
 
     def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Return the same parts of the loss without an update."""
+        """Return each replica's part of the loss without an update."""
         raise NotImplementedError
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Enqueue one evaluation batch on a local replica; each output as parts to be joined along the first axis."""
+        """Enqueue an evaluation batch on a local replica.
+
+        Returns:
+            The parts of each output, which are to be joined along the first axis.
+        """
         raise NotImplementedError
 
     def all_outputs(self, batches: list[Batch]) -> list[dict[str, list[mx.nd.NDArray]]]:
         return [self.run_outputs(batch, replica) for replica, batch in enumerate(batches)]
 
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
-        """The array on a device, without waiting: it must not change any more.
+        """Copy an array to a device without synchronization. The array must not be modified
+        afterwards.
 
-        `mx.nd.array` would wait for whatever the first context computes at that moment.
+        `mx.nd.array` would wait for the current work of the first context.
         """
         return mx.nd.from_numpy(np.ascontiguousarray(array)).as_in_context(context)
 
@@ -83,7 +102,9 @@ class MXNetTrainer(Trainer):
         return self.run(self.run_loss(batches) for batches in steps)
 
     def run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
-        """Enqueue the steps; the loss is read QUEUED_STEPS later, when others keep the devices busy."""
+        """Enqueue the steps and read each loss QUEUED_STEPS later, while later steps keep the
+        devices busy.
+        """
         queued: deque[list[mx.nd.NDArray]] = deque()
         total, count = 0.0, 0
         with memory_errors():
@@ -97,14 +118,19 @@ class MXNetTrainer(Trainer):
         return TrainStats(count, float(self.of_all({"loss": np.array(total)})["loss"].sum()) / max(count, 1))
 
     def of_all(self, arrays: Arrays) -> Arrays:
-        """Collective under `update=sync`: each array as a row of its own for each process, else as the only row."""
+        """Gather each array with a row per process (collective) under `update=sync`, otherwise with
+        a single row.
+        """
         if not isinstance(self.store, SyncStore):
             return {name: array[None] for name, array in arrays.items()}
         gathered = self.store.all_gather(arrays)
-        return {name: np.stack([one[name] for one in gathered]) for name in arrays}
+        return {name: np.stack([part[name] for part in gathered]) for name in arrays}
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Each batch with its outputs; while one list is read, the next is computed on all contexts at once."""
+        """Yield each batch with its outputs.
+
+        All contexts compute the next batches while the current batches are read.
+        """
         running: list[tuple[Batch, dict[str, list[mx.nd.NDArray]]]] = []
         with memory_errors():
             for local in batches:
@@ -124,7 +150,10 @@ class MXNetTrainer(Trainer):
         return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:
-        """Memory in use on the first GPU (MXNet's pool gives nothing back: its peak), or the peak resident set."""
+        """Return the memory in use on the first GPU, or the peak resident set on CPUs.
+
+        MXNet's pool never releases memory, so the memory in use is the peak.
+        """
         if self.contexts[0].device_type == "gpu":
             free, total = mx.context.gpu_memory_info(self.contexts[0].device_id)
             return int(total - free)
@@ -138,7 +167,10 @@ class MXNetTrainer(Trainer):
 
 
 def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
-    """What generators return. Each stops before it waits for its context, so that all contexts have work by then."""
+    """Run generators in turn and return their results.
+
+    Each generator yields before it waits for its context, so that all contexts have work by then.
+    """
     results: dict[int, T] = {}
     while len(results) < len(works):
         for number, work in enumerate(works):
@@ -153,25 +185,28 @@ def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
 
 @contextlib.contextmanager
 def memory_errors() -> Iterator[None]:
-    """Raise MXNet's memory errors as MemoryError; they come as MXNetError with a native stack, or from C++ directly."""
+    """Raise MXNet's memory errors as MemoryError.
+
+    MXNet raises them as MXNetError with a native stack trace, or C++ raises them directly.
+    """
     try:
         yield
     except mx.MXNetError as error:
         text = str(error)
-        if any(words in text.lower() for words in _OUT_OF_MEMORY):
-            line = next(line for line in text.splitlines() if any(words in line.lower() for words in _OUT_OF_MEMORY))
+        if any(phrase in text.lower() for phrase in _OUT_OF_MEMORY):
+            line = next(line for line in text.splitlines() if any(phrase in line.lower() for phrase in _OUT_OF_MEMORY))
             raise MemoryError(line.strip()) from error
         raise
 
 
 def _read(parts: list[mx.nd.NDArray], steps: int) -> float:
-    """The loss of one step: waits for its parts."""
+    """Return the loss of a step, which waits for its parts."""
     value = sum(float(part.asscalar()) for part in parts)
     check_finite(value, steps)
     return value
 
 
 def _fetch(item: tuple[Batch, dict[str, list[mx.nd.NDArray]]]) -> tuple[Batch, Arrays]:
-    """A batch and its outputs on the host."""
+    """Copy the outputs of a batch to the host."""
     batch, outputs = item
     return batch, {name: np.concatenate([part.asnumpy() for part in parts]) for name, parts in outputs.items()}

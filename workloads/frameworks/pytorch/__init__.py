@@ -1,4 +1,5 @@
-"""PyTorch: the process group, the generic trainer, optimizers and layers that several workloads use.
+"""PyTorch: the process group, the generic trainer, and the optimizers and layers that several
+workloads share.
 
-For PyTorch trainer files.
+PyTorch trainer files import this package.
 """

@@ -1,4 +1,4 @@
-"""Arrays of the host on a device and back, with as few waits as there can be."""
+"""Copies of arrays between host and device, with as few synchronizations as possible."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from workloads.api import Array, Batch
 
 
 def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[list[Batch]]:
-    """The batches with their arrays in pinned memory, which PyTorch keeps until the copies from it have been made."""
-    torch.cuda.set_device(device)  # of this thread: else it would have a context on the first GPU
-    for batch in batches:
+    """Yield the batches with their arrays in pinned memory.
+
+    PyTorch keeps the pinned memory until all copies from it are complete.
+    """
+    # for this thread, which would otherwise create a context on the first GPU
+    torch.cuda.set_device(device)
+    for step_batches in batches:
         yield [
-            replace(one, arrays={name: _pinned(array).numpy() for name, array in one.arrays.items()}) for one in batch
+            replace(batch, arrays={name: _pinned(array).numpy() for name, array in batch.arrays.items()})
+            for batch in step_batches
         ]
 
 
 def upload(array: Array, device: torch.device) -> Tensor:
-    """An array on the device; on CUDA by way of pinned memory, where `pinned` arrays are already, without waiting.
+    """Copy an array to the device. On CUDA, the copy goes through pinned memory without
+    synchronization.
 
-    PyTorch keeps pinned blocks for reuse and gives none out again before the copy from it has been made, so the array's
-    owner may overwrite it at once.
+    The arrays of `pinned` are in pinned memory already. PyTorch reuses a pinned block only after
+    the copy from it is complete, so the caller may overwrite the array immediately.
     """
     if device.type == "cuda":
         return _pinned(array).to(device, non_blocking=True)
@@ -39,7 +45,7 @@ def _pinned(array: Array) -> Tensor:
 
 
 def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
-    """The tensors as arrays of the host, after one wait for all of them."""
+    """Copy the tensors to the host, with a single synchronization for all of them."""
     copies = [tensor.to("cpu", non_blocking=True) for tensor in tensors]
     if any(tensor.is_cuda for tensor in tensors):
         torch.cuda.current_stream().synchronize()

@@ -1,4 +1,8 @@
-"""Dropout by hash in PyTorch: masks on the host through NumPy, on a GPU by the same hash there, mostly never in memory."""
+"""Hashed dropout in PyTorch.
+
+NumPy computes the masks on the host. On a GPU, the same hash runs on the device, and most masks are
+never stored in memory.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,15 @@ from workloads.frameworks.pytorch.kernels.plain import hashed
 
 
 def multipliers(keys: Tensor, label: str, positions: int, width: int, rate: float) -> Tensor:
-    """`workloads.common.dropout.multipliers` where the keys are."""
+    """Compute `workloads.common.dropout.multipliers` on the device of the keys."""
     places = torch.arange(positions, device=keys.device)[:, None]
     return multipliers_at(keys[None, :], places, label, width, rate)
 
 
 def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """`workloads.common.dropout.multipliers_at` of int64 where the keys and positions are."""
+    """Compute `workloads.common.dropout.multipliers_at` of int64 on the device of the keys and
+    positions.
+    """
     if keys.device.type == "cpu":
         return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
     return (kernels.draw if kernels.usable() else hashed)(keys, positions, label, width, rate)
@@ -28,15 +34,18 @@ def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate
 
 @dataclass(frozen=True)
 class Places:
-    """Of rows, what their masks are drawn from."""
+    """Keys and positions of rows, from which dropout masks are drawn."""
 
     keys: Tensor
-    """(R,) int64, as `positions` are."""
+    """Key of each row, (R,) int64. `positions` has the same shape and type."""
     positions: Tensor
     rate: float
 
     def dropped(self, y: Tensor, label: str, added: Tensor | None = None) -> Tensor:
-        """Rows y (R, width) after dropout, in their type; with `added` (R, width) the sum of both, at least in fp32."""
+        """Apply dropout to rows y (R, width) and keep their type.
+
+        With `added` (R, width), return the sum of both, at least in fp32.
+        """
         if self.keys.is_cuda and kernels.usable():
             return self.by_kernel(y, label, added)
         mask = multipliers_at(self.keys, self.positions, label, y.shape[1], self.rate)
@@ -45,12 +54,15 @@ class Places:
     def by_kernel(
         self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
     ) -> Tensor:  # fmt: skip
-        """The same in one pass, and one back. The mask's values from `first` on count."""
+        """Apply `dropped` with a kernel that runs a single pass forward and a single pass backward.
+
+        The mask begins at value `first` of the drawn mask.
+        """
         return _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
 
 
 class _Dropped(torch.autograd.Function):
-    """See `Places.dropped`; the backward pass draws the mask again."""
+    """Autograd function of `Places.by_kernel`. The backward pass draws the mask again."""
 
     @staticmethod
     def forward(

@@ -12,8 +12,12 @@ from workloads.frameworks.pytorch import kernels
 
 
 class _SmoothedEntropy(torch.autograd.Function):
-    """See `smoothed_entropy`. One array of R · V values beside the logits: the gradient overwrites the log-probabilities; by
-    the kernel it is the only one."""
+    """Autograd function of `smoothed_entropy`, which allocates one array of R · V values in
+    addition to the logits.
+
+    Without the kernel, the gradient overwrites the log-probabilities. With the kernel, the gradient
+    is the only array.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> Tensor:
@@ -27,8 +31,8 @@ class _SmoothedEntropy(torch.autograd.Function):
         logarithms = F.log_softmax(logits, -1, dtype=wide)
         ctx.dtype, ctx.valid = logits.dtype, labels != padding
         ctx.save_for_backward(logarithms, labels)
-        wanted = logarithms.gather(1, labels[:, None])[:, 0]
-        terms = on_label * wanted + on_mean * logarithms.mean(-1)
+        of_label = logarithms.gather(1, labels[:, None])[:, 0]
+        terms = on_label * of_label + on_mean * logarithms.mean(-1)
         return -(terms * ctx.valid).sum()
 
     @staticmethod
@@ -48,8 +52,9 @@ class _SmoothedEntropy(torch.autograd.Function):
 
 
 def smoothed_entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> Tensor:
-    """Logits (R, V), labels (R,) to Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in fp32.
+    """Return the smoothed cross-entropy of logits (R, V) and labels (R,), summed over the rows.
 
-    The two shares add up to 1. Rows labelled `padding` count nothing.
+    The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in
+    fp32. The two weights add up to 1. Rows labeled `padding` contribute 0.
     """
     return _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)

@@ -1,4 +1,6 @@
-"""Gloo's thread for a network device, which must not hold up the threads that it works for."""
+"""Scheduling policy of Gloo's network thread, which must not delay the threads of the training
+step.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,21 @@ from pathlib import Path
 
 _TASKS = Path("/proc/self/task")
 _WORKERS = 2
-"""Threads that work for a process group of gloo (ProcessGroupGloo's default, which init_process_group does not change)."""
+"""Number of worker threads per Gloo process group (ProcessGroupGloo's default, which
+init_process_group does not change).
+"""
 
 
 @contextlib.contextmanager
 def polling_gives_way() -> Iterator[None]:
-    """Give threads that are started in here, other than those named by PyTorch (`pt_…`), the scheduling policy SCHED_BATCH.
+    """Assign the scheduling policy SCHED_BATCH to new threads without a PyTorch name (`pt_…`).
 
-    The thread reads sockets, and while another one holds a connection's lock it asks again and again. On the one core of a CPU
-    device the lock's owner then waits until the kernel takes the core from the poller, 3 to 4 ms in most all-reduces: 0.7 MB
-    took 3.8 ms after 20 ms of work, and 0.6 with this (medians over loopback, two processes on two cores of an idle EPYC, Linux
-    6.18). A batch thread keeps its share of the core and does not interrupt others. Where it cannot be one, nothing changes.
+    Gloo's network thread reads sockets, and it polls while another thread holds a connection's
+    lock. On the single core of a CPU device, the lock's owner then waits until the kernel preempts
+    the polling thread, which takes 3 to 4 ms in most all-reduces. An all-reduce of 0.7 MB after 20
+    ms of work took 3.8 ms, and 0.6 ms with this policy (medians over loopback, two processes on two
+    cores of an idle EPYC, Linux 6.18). A batch thread keeps its share of the core, but does not
+    preempt other threads. If the policy cannot be set, nothing changes.
     """
     before = set(_threads())
     yield
@@ -32,9 +38,11 @@ def polling_gives_way() -> Iterator[None]:
 
 
 def _unnamed(before: set[int]) -> list[int]:
-    """The new threads without a name of PyTorch's; none where the system does not tell, or only after more than a second.
+    """Return the new threads that have no PyTorch name.
 
-    A thread names itself once it runs, and gloo's workers start last: when they have their names, so has every other.
+    A thread sets its name when it first runs, and Gloo's worker threads start last. As soon as all
+    workers have their names, all remaining threads have them too. The result is empty if the system
+    does not list threads, or if the names are missing after a second.
     """
     until = time.monotonic() + 1.0
     while _TASKS.is_dir() and time.monotonic() < until:
@@ -46,9 +54,11 @@ def _unnamed(before: set[int]) -> list[int]:
 
 
 def _threads() -> dict[int, str]:
-    """Id → name of this process's threads; none where the system does not tell."""
+    """Return the names of this process's threads by id, or an empty dictionary if the system does
+    not list threads.
+    """
     names = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else []:
-        with contextlib.suppress(OSError):  # it has ended since
+        with contextlib.suppress(OSError):  # the thread has ended in the meantime
             names[int(task.name)] = (task / "comm").read_text().strip()
     return names

@@ -1,4 +1,4 @@
-"""A training step as a CUDA graph: its kernels are captured once, then the host launches them all at once."""
+"""A training step as a CUDA graph, whose kernels are captured once and then launched together."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ from workloads.api import Batch
 from workloads.frameworks.pytorch.copies import upload
 
 Rate: TypeAlias = float | Tensor
-"""A learning rate; a tensor without axes where it lies on the device, for a graph to read."""
+"""A learning rate. A tensor without axes is on the device, where a graph can read it."""
 
 
 class StepGraph:
-    """The step of one shape; what changes from step to step is copied to where its kernels read it."""
+    """CUDA graph of the step of a single shape. Each replay first copies the new values into the
+    arrays of its kernels.
+    """
 
     def __init__(self, step: Callable[[Batch, Rate], Tensor], batch: Batch, device: torch.device) -> None:
-        """Captures the step of `batch` and runs nothing. A step like it must have run before: first uses allocate and wait."""
+        """Capture the step of `batch` without running it.
+
+        A step of the same shape must have run before, because first uses allocate memory and
+        synchronize.
+        """
         self.arrays = {name: upload(array, device) for name, array in batch.arrays.items()}
         self.rate, self.graph = torch.zeros((), device=device), torch.cuda.CUDAGraph()
         on_device: Any = self.arrays
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # NCCL's watchdog asks events in its own
+        # NCCL's watchdog queries events in its thread
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = step(replace(batch, arrays=on_device), self.rate)
 
     def __call__(self, batch: Batch, rate: float) -> Tensor:
-        """The loss of the step, which the next one overwrites."""
+        """Run the step and return its loss. The next step overwrites this tensor."""
         for name, array in batch.arrays.items():
             self.arrays[name].copy_(torch.from_numpy(array).pin_memory(), non_blocking=True)
         self.rate.fill_(rate)

@@ -1,6 +1,7 @@
-"""What PyTorch trainers of image models have beyond ModelTrainer: channels-last, running statistics.
+"""Base of the PyTorch trainers of image models, which adds channels-last layout and running
+statistics to ModelTrainer.
 
-Batches hold `image`: uint8 (B, H, W, 3), and what the model's loss needs.
+Batches contain `image`, uint8 (B, H, W, 3), and the arrays of the model's loss.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from workloads.frameworks.pytorch.norms import BatchNorm
 
 
 class ImageTrainer(ModelTrainer):
-    """A model of images with batch norm; running statistics carry canonical names."""
+    """Trainer of an image model with batch norm. Running statistics have canonical names."""
 
     inputs: tuple[str, ...] = ("image", "label")
     evaluation_inputs: tuple[str, ...] = ("image",)
@@ -33,7 +34,7 @@ class ImageTrainer(ModelTrainer):
         return {**self.parameters, **self.statistics()}
 
     def statistics(self) -> dict[str, Tensor]:
-        """Running means and variances by name; a model starts with 0 and 1."""
+        """Return the running means and variances by name. Their initial values are 0 and 1."""
         return {name: value for name, value in self.model.named_buffers() if "running" in name}
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -41,7 +42,10 @@ class ImageTrainer(ModelTrainer):
         return {"logits": model(batch["image"]).float()}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
+        """Run an optimizer step per item, then average the statistics of the replicas.
+
+        The average does not influence training.
+        """
         stats = super().train(steps, first_step)
         if self.worker.world_size > 1:
             for statistic in self.statistics().values():

@@ -1,6 +1,6 @@
-"""Lists of layers (`workloads.common.networks.layer_lists`) in PyTorch, channels-last.
+"""Networks of `workloads.common.networks.layer_lists` in PyTorch, in channels-last layout.
 
-Shapes: B images, S pixels of a side, C channels, h × w cells of a map, K classes.
+Shapes: B images, S pixels per side, C channels, h × w cells of a map, K classes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from workloads.frameworks.pytorch.norms import BatchNorm, activated
 from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
 
 Step = Callable[[Tensor, dict[str, Tensor]], Tensor]
-"""From a map (B, C, h, w) or features (B, C), and dropout masks by label, to the next ones."""
+"""Function of a layer: from a map (B, C, h, w) or features (B, C), and dropout masks by label, to
+the layer's output.
+"""
 
 
 class Normalised(nn.Module):
-    """From uint8 images (B, S, S, 3) to what a network takes, (B, 3, S, S)."""
+    """Normalization of uint8 images (B, S, S, 3) to the network's input (B, 3, S, S)."""
 
     def __init__(self, network: layer_lists.Network) -> None:
         super().__init__()
@@ -32,12 +34,12 @@ class Normalised(nn.Module):
         self.register_buffer("shift", shift.view(1, 3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(pixel / 255 - mean) / deviation."""
+        """Return (pixel / 255 - mean) / deviation."""
         return torch.addcmul(self.shift, images.permute(0, 3, 1, 2).to(self.scale.dtype), self.scale)
 
 
 class LayerNetwork(nn.Module):
-    """The network of a list; parameters and statistics carry its names."""
+    """Network of a list of layers, whose parameters and statistics have the names of the list."""
 
     def __init__(self, network: layer_lists.Network) -> None:
         super().__init__()
@@ -46,15 +48,17 @@ class LayerNetwork(nn.Module):
         self.steps = self.sequence(network.layers)
 
     def forward(self, images: Tensor, masks: dict[str, Tensor] | None = None) -> Tensor:
-        """Logits (B, K), fp32, of uint8 images (B, S, S, 3); without masks nothing is dropped."""
+        """Return fp32 logits (B, K) of uint8 images (B, S, S, 3). Without masks, dropout is
+        disabled.
+        """
         return run(self.steps, self.normalised(images), masks or {}).float()
 
     def sequence(self, layers: Sequence[Layer]) -> list[Step]:
-        """The layers, whose modules become parts of this one."""
+        """Return the functions of the layers, and register their modules as submodules."""
         return [self.step(layer) for layer in layers]
 
     def step(self, layer: Layer) -> Step:
-        """One layer as a function."""
+        """Return the function of a layer."""
         match layer:
             case layer_lists.Convolution():
                 return self.convolution(layer)
@@ -82,7 +86,9 @@ class LayerNetwork(nn.Module):
                 return lambda x, masks: F.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil)
 
     def convolution(self, layer: layer_lists.Convolution) -> Step:
-        """With its batch norm, and ReLU."""
+        """Return the function of a convolution with its batch norm, if it has a batch norm, and
+        ReLU.
+        """
         first = self.place(layer.name, convolution(layer))
         if layer.norm is None:
             return lambda x, masks: F.relu(first(x), inplace=True)
@@ -90,7 +96,7 @@ class LayerNetwork(nn.Module):
         return lambda x, masks: activated(norm, first(x))
 
     def place(self, name: str, module: nn.Module) -> nn.Module:
-        """Make a module the part of this name, with dots."""
+        """Register a module as the submodule of this dotted name."""
         owner: nn.Module = self
         *folders, last = name.split(".")
         for folder in folders:
@@ -102,7 +108,7 @@ class LayerNetwork(nn.Module):
 
 
 def run(steps: Sequence[Step], x: Tensor, masks: dict[str, Tensor]) -> Tensor:
-    """One after the other."""
+    """Apply the steps in sequence."""
     for step in steps:
         x = step(x, masks)
     return x

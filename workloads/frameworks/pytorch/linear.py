@@ -1,8 +1,10 @@
-"""A linear layer, with or without ReLU, that takes the library that is fast on this CPU: MKL or oneDNN.
+"""Linear layer, with or without ReLU, through MKL or oneDNN, whichever library is faster on this
+CPU.
 
-PyTorch multiplies fp32 matrices through MKL, which leaves AVX-512 unused on AMD processors: 2 to 4 times slower there than
-oneDNN, which PyTorch also carries (it serves convolutions and bf16). On Intel processors MKL may be the faster one. Same sums
-in another order: equal to about 1e-7.
+PyTorch multiplies fp32 matrices with MKL, which does not use AVX-512 on AMD processors. There it is
+2 to 4 times slower than oneDNN, which PyTorch also includes (for convolutions and bf16). On Intel
+processors, MKL may be faster. Both libraries compute the same sums in different orders and agree to
+about 1e-7.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from torch import Tensor
 
 
 def _find() -> Any:
-    """oneDNN's fused linear operator (the one torch.compile emits), None where this build lacks it."""
+    """Return oneDNN's fused linear operator (which torch.compile emits), or None if this build
+    lacks it.
+    """
     try:
         return torch.ops.mkldnn._linear_pointwise.default
     except (AttributeError, RuntimeError):
@@ -27,21 +31,26 @@ _library = "onednn" if _FUSED is not None else "mkl"
 
 
 def use_library(library: str) -> None:
-    """Take `mkl` or `onednn` from now on in this process; the empty text: oneDNN where this build has it.
+    """Use `mkl` or `onednn` in this process. The empty string selects oneDNN if this build includes
+    it.
 
-    Raises ValueError for a library that it lacks.
+    Raises:
+        ValueError: This build lacks the library.
     """
-    global _library  # layers lie deep in models, and a process has one trainer
+    # a global, because layers are deep inside models, and a process has a single trainer
+    global _library
     if library == "onednn" and _FUSED is None:
         raise ValueError(
-            "framework.linear_backend=onednn: this build of PyTorch has no such operator; type framework.linear_backend=mkl"
+            "framework.linear_backend=onednn: this build of PyTorch has no such operator. Set framework.linear_backend=mkl"
         )
     assert library in ("", "mkl", "onednn"), library
     _library = library or ("onednn" if _FUSED is not None else "mkl")
 
 
 class _Linear(torch.autograd.Function):
-    """x (B, inputs), weight (outputs, inputs), bias (outputs,) or None to (B, outputs)."""
+    """Product of x (B, inputs), weight (outputs, inputs) and bias (outputs,) or None: (B,
+    outputs).
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
@@ -61,7 +70,10 @@ class _Linear(torch.autograd.Function):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Tensor:
-    """x (…, inputs) · weightᵀ + bias if there is one, then ReLU if asked; weight (outputs, inputs)."""
+    """Return x (…, inputs) · weightᵀ plus the bias, if any, then ReLU if `relu`.
+
+    `weight` is (outputs, inputs).
+    """
     if _library == "mkl" or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
         y = F.linear(x, weight, bias)
         return F.relu(y) if relu else y

@@ -1,6 +1,7 @@
-"""What PyTorch trainers share: setup without a trace, a step in pieces, modes, evaluation, state.
+"""The generic PyTorch trainer: setup without a trace, a step in pieces, modes, evaluation and
+state.
 
-A trainer of any model defines three methods: `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+A trainer of any model defines `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 """
 
 from __future__ import annotations
@@ -34,14 +35,19 @@ from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
 BUCKET_BYTES = 25 << 20
-"""Of DistributedDataParallel's buckets but the first (its default, `bucket_cap_mb`)."""
+"""Size of all buckets of DistributedDataParallel except the first (its default,
+`bucket_cap_mb`).
+"""
 
 
 class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
-    """One device; DistributedDataParallel where there are several. Subclasses define `build`, `loss` and `outputs`.
+    """Trainer of a model on a single device, with DistributedDataParallel for several devices.
 
-    The optimizer is the workload's (`Workload.optimizer`, `Workload.parameter_rule`). Raises ValueError where a batch cannot be
-    divided into its `accumulation_steps`.
+    Subclasses define `build`, `loss` and `outputs`. The workload defines the optimizer
+    (`Workload.optimizer`, `Workload.parameter_rule`).
+
+    Raises:
+        ValueError: A batch cannot be divided into its `accumulation_steps`.
     """
 
     memory_format: ClassVar[torch.memory_format] = torch.preserve_format
@@ -50,14 +56,16 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         super().__init__(workload, worker)
         self.updates = workload.update_settings()
         self.stepped: set[frozenset[str]] = set()
-        """Names of the arrays of full batches whose step has run once."""
+        """Array names of the full batches whose step has run at least once."""
         self.graph: StepGraph | None = None
-        """Of the full batch (`Settings.graphs`)."""
+        """CUDA graph of the full batch's step (`Settings.graphs`)."""
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def build(self) -> nn.Module:
-        """The model; its parameters carry canonical names. It is moved to the device."""
+        """Return the model, whose parameters have canonical names. `setup` moves it to the
+        device.
+        """
         raise NotImplementedError
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
@@ -82,12 +90,13 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         if warmup:
             self._warm_up()
         self._load(weights)
-        # Masks of dropout: others on every replica, the same with and without a warm-up.
+        # The seed of dropout masks differs between replicas, and is the same with and without a
+        # warm-up.
         torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.worker.replica_ids[0])))
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> ParameterServerClient:
-        """The way to the server, which takes part from now on; the trained parameters travel."""
+        """Connect to the parameter server, which stores the trained parameters."""
         worker, trained = self.worker, {name: value for name, value in self.parameters.items() if value.requires_grad}
         channel = server.ParameterServerTransport(trained, worker.server, worker.rank, worker.world_size)
         return ParameterServerClient(channel, worker.rank, worker.world_size, self.workload.learning_rate)
@@ -97,23 +106,31 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         server.serve(workload, address, workers)
 
     def build_optimizer(self) -> Optimizer:
-        """The workload's, for the parameters that it does not freeze."""
+        """Return the workload's optimizer for the trained parameters."""
         return build_optimizer(self.parameters, self.workload.parameter_rule, self.updates)
 
     def distribute(self) -> DistributedDataParallel | None:
-        """The model with an all-reduce of gradients that overlaps the backward pass; None: `backward` reduces by itself."""
-        every = self.workload.every_step_uses_every_parameter
+        """Return the model with a gradient all-reduce that overlaps the backward pass.
+
+        None: `backward` reduces the gradients itself.
+        """
+        uses_every_parameter = self.workload.every_step_uses_every_parameter
         return DistributedDataParallel(
             self.model,
             [self.device.index] if self.device.type == "cuda" else None,
             broadcast_buffers=False,
             gradient_as_bucket_view=True,
-            static_graph=every and self.updates.accumulation_steps == 1,  # `no_sync` changes what it takes as fixed
-            find_unused_parameters=not every,
+            # `no_sync` changes the graph, which must be static
+            static_graph=uses_every_parameter and self.updates.accumulation_steps == 1,
+            find_unused_parameters=not uses_every_parameter,
         )
 
     def _freeze(self) -> None:
-        """Frozen parameters get no gradient. Those that a step may leave out start with one of 0, as the others go on."""
+        """Disable gradients of frozen parameters.
+
+        Parameters that a step may not use start with a gradient of 0, so that they have a gradient
+        like the remaining parameters.
+        """
         for name, parameter in self.parameters.items():
             if self.workload.parameter_rule(name).frozen:
                 parameter.requires_grad_(False)
@@ -121,7 +138,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
                 parameter.grad = torch.zeros_like(parameter)
 
     def _warm_up(self) -> None:
-        """Every shape once, as the run will compute it: kernels are chosen and compiled. Buffers come out as they went in."""
+        """Run every shape once in the run's mode, so that kernels are selected and compiled.
+        Restore the buffers.
+        """
         buffers = {name: value.clone() for name, value in self.model.named_buffers()}
         mode = self.settings.mode
         for specs in self.workload.shapes() if mode != "inference" else ():
@@ -140,7 +159,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     @torch.no_grad()
     def _load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Initial values of every parameter, and of other tensors that `weights` names; a fresh optimizer."""
+        """Set the initial values of all parameters and of additional tensors in `weights`, and
+        reset the optimizer.
+        """
         tensors, missing = self.tensors(), set(self.parameters)
         for name, value in weights:
             tensors[name].copy_(torch.from_numpy(value))
@@ -165,7 +186,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """`eager_step`; with `framework.graphs=on` the full batch's from the second on as a graph."""
+        """Run `eager_step`. With `framework.graphs=on`, later steps of a full batch replay a CUDA
+        graph.
+        """
         if self.settings.graphs != "on" or batch.global_samples != self.settings.global_batch_size:
             return self.eager_step(batch, learning_rate)
         if (names := frozenset(batch.arrays)) not in self.stepped:
@@ -176,7 +199,11 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self.graph(batch, learning_rate)
 
     def eager_step(self, batch: Batch, learning_rate: Rate) -> Tensor:
-        """Forward, backward and all-reduce, piece by piece; then unscale, clip, update, or leave the update to the server."""
+        """Compute and sum the gradients piece by piece, unscale and clip them, and update the
+        parameters.
+
+        With `update=async`, the gradients are pushed to the server instead of the update.
+        """
         assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
         loss = self.backward(batch)
         gradients = self.gradients()
@@ -191,7 +218,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return loss
 
     def gradients_alone(self, batch: Batch) -> Tensor:
-        """Loss of a batch after its gradients have been computed, summed over replicas, and dropped."""
+        """Return the loss of a batch after its gradients are computed, summed over replicas and
+        dropped.
+        """
         loss = self.backward(batch)
         self.clear_gradients()
         return loss
@@ -203,18 +232,19 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def backward(self, batch: Batch) -> Tensor:
-        """Loss of a batch; its gradients, scaled and summed over replicas, are added to those that are there.
+        """Return the loss of a batch, and add its scaled gradients, summed over replicas, to the
+        current gradients.
 
-        Replicas wait for each other in the backward pass of the last piece alone.
+        Replicas synchronize only in the backward pass of the last piece.
         """
-        *held, last = self.pieces(batch)
-        alone = self.distributed.no_sync if self.distributed is not None else contextlib.nullcontext
+        *earlier, last = self.pieces(batch)
+        without_sync = self.distributed.no_sync if self.distributed is not None else contextlib.nullcontext
         losses = []
-        for piece in held:
-            with alone():
+        for piece in earlier:
+            with without_sync():
                 losses.append(self._backward(piece))
         losses.append(self._backward(last))
-        return losses[0] if not held else torch.stack(losses).sum()
+        return losses[0] if not earlier else torch.stack(losses).sum()
 
     def _loss(self, piece: Batch) -> Tensor:
         """Return this replica's part of the loss, with its graph."""
@@ -222,37 +252,44 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def _backward(self, piece: Batch) -> Tensor:
         loss = self._loss(piece)
-        # DistributedDataParallel averages gradients where a sum is wanted.
+        # DistributedDataParallel averages gradients, but the suite sums them.
         self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.worker.world_size).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:
-        """The equal parts, along the first axis, that the batch is computed in."""
+        """Return the equal parts of the batch along the first axis, which are computed in
+        sequence.
+        """
         count = self.updates.accumulation_steps
         if count == 1:
             return [batch]
         size, rest = divmod(len(next(iter(batch.arrays.values()))), count)
-        assert rest == 0, "checked by the constructor"
+        assert rest == 0, "the constructor checks that the batch is divisible"
         cuts = [slice(number * size, (number + 1) * size) for number in range(count)]
         return [replace(batch, arrays={name: array[cut] for name, array in batch.arrays.items()}) for cut in cuts]
 
     def gradients(self) -> list[Tensor]:
-        """Those that the optimizer will read."""
+        """Return the gradients that the optimizer reads."""
         by_name = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
         without = [name for name, gradient in by_name.items() if gradient is None]
-        assert not without, f"no gradient of {without}: every_step_uses_every_parameter is False of such a workload"
+        assert not without, f"no gradient of {without}: set every_step_uses_every_parameter = False in the workload"
         return list(by_name.values())
 
     def clear_gradients(self) -> None:
-        """Drop all gradients: the next ones take their place, where zeros would be written, read and added to.
+        """Drop all gradients. The next backward pass allocates new gradients, which is cheaper than
+        adding to zeros.
 
-        Those that a step may leave out become 0.
+        If a step may not use every parameter, the gradients are set to 0 instead.
         """
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Of the parameters that are trained, each in its own type, in the buckets of DistributedDataParallel, which fills them
-        as gradients appear: roughly the last parameter first."""
+        """Return the size of the trained parameters' gradients, each in its type, and the number of
+        buckets.
+
+        DistributedDataParallel fills its buckets in the order in which gradients are computed,
+        which is approximately the reverse order of the parameters.
+        """
         trained = [value for value in self.parameters.values() if value.requires_grad]
         size = sum(value.numel() * value.element_size() for value in trained)
         limits = [dist._DEFAULT_FIRST_BUCKET_BYTES, BUCKET_BYTES]
@@ -272,11 +309,11 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             self.model.train()
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return the outputs for an evaluation batch; under autocast already."""
+        """Return the outputs for an evaluation batch. The caller enables autocast."""
         return self.outputs(self.model, self.device_arrays(batch, training=False))
 
     def tensors(self) -> dict[str, Tensor]:
-        """What of the model belongs to a state: the parameters."""
+        """Return the tensors of the model that belong to a state: the parameters."""
         return self.parameters
 
     def weights(self) -> dict[str, Array]:

@@ -1,6 +1,8 @@
-"""Batch norm in PyTorch, and on GPUs one that adds and applies ReLU in the same passes over the map.
+"""Batch norm in PyTorch, and a fused variant for GPUs that includes the sum with a shortcut and
+ReLU.
 
-Shapes: B images, C channels, h × w cells; a map (B, C, h, w), channels-last, is a matrix of B · h · w rows.
+Shapes: B images, C channels, h × w cells. A channels-last map (B, C, h, w) is a matrix of B · h · w
+rows.
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ROWS, CHANNELS = 64, 64
-"""Of a map in the registers of one program."""
+"""Tile of a map in the registers of a program."""
 PARTS = 512
-"""Of the rows, at most: each is summed by one program for CHANNELS channels."""
+"""Maximum number of parts of the rows. A program sums each part for CHANNELS channels."""
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """Counts no batches: with a fixed momentum nobody reads the count, and to add to it is a launch for each layer on a GPU."""
+    """Batch norm without a batch counter.
+
+    With a fixed momentum the count is unused, and incrementing it costs a kernel launch per layer
+    on a GPU.
+    """
 
     fused: ClassVar[bool] = False
-    """Whether `activated` is one pass on GPUs."""
+    """Whether `activated` runs as a fused kernel on GPUs."""
 
     def __init__(self, channels: int, eps: float, momentum: float) -> None:
         super().__init__(channels, eps, momentum)
@@ -29,7 +35,7 @@ class BatchNorm(nn.BatchNorm2d):
 
 
 def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-    """ReLU of the normalised map, after `shortcut` is added to it."""
+    """Return the ReLU of the normalized map, after `shortcut` is added to it."""
     if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
         return Fused.apply(
             x, norm.weight, norm.bias, shortcut, norm.running_mean, norm.running_var, norm.momentum, norm.eps
@@ -41,7 +47,9 @@ def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Ten
 
 
 class Fused(torch.autograd.Function):
-    """The same by kernels of Triton: of a map in bf16 the forward pass reads it twice and writes once."""
+    """Fused version of `activated` in Triton kernels. The forward pass reads a map twice and writes
+    it once.
+    """
 
     @staticmethod
     def forward(
@@ -91,7 +99,9 @@ class Fused(torch.autograd.Function):
 
 
 def _sizes(x: Tensor) -> tuple[int, int, int, int]:
-    """Rows and channels of a map, parts of its rows and rows of each."""
+    """Return the rows and channels of a map, the number of parts of its rows, and the rows per
+    part.
+    """
     rows, channels = x.numel() // x.shape[1], x.shape[1]
     each = max(-(-rows // PARTS), ROWS)
     return rows, channels, -(-rows // each), each

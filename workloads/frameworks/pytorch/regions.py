@@ -1,8 +1,9 @@
-"""Regions of maps in PyTorch: pooling by bilinear samples (ROIAlign) over the levels of a pyramid, and suppression.
+"""ROIAlign over the levels of a pyramid, and non-maximum suppression, in PyTorch.
 
-ROIAlign as He et al. 2017 and their reference have it: no half-pixel shift, two samples in each direction of a bin,
-regions at least one cell wide. torchvision's operator computes it; on a CPU its time goes with the outputs, and for small
-maps two matrix products take a quarter of it.
+ROIAlign follows He et al. 2017 and their reference: no half-pixel shift, two samples in each
+direction of a bin, regions at least one cell wide. torchvision's operator computes it. On a CPU,
+the time of this operator is proportional to the outputs, and two matrix products take a quarter of
+that time for small maps.
 """
 
 from __future__ import annotations
@@ -19,42 +20,51 @@ from workloads.common.arrays import Float32s, Int64s
 from workloads.frameworks.pytorch import kernels
 
 SAMPLES = 2
-"""In each direction of a bin."""
+"""Samples in each direction of a bin."""
 MAX_PRODUCT_CELLS = 1024
-"""Maps of a level with more cells are left to torchvision's operator on a CPU."""
+"""Maximum number of cells of a map that is pooled by matrix products on a CPU. Torchvision's
+operator pools larger maps.
+"""
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Places of the boxes (n, 4) that no better kept one overlaps by more than `most_iou`, best first."""
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression, best first.
+
+    A box is dropped if a better remaining box overlaps it by more than `most_iou`.
+    """
     kept = nms(torch.from_numpy(boxes), torch.from_numpy(scores), most_iou)
     return np.asarray(kept.numpy())
 
 
 def pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int) -> Tensor:
-    """(B·R, C, side, side) of regions (B, R, 4) in pixels, each from the map (B, C, h, w) that `level` (B, R) names.
+    """Return the pooled regions (B·R, C, side, side) of regions (B, R, 4) in pixels.
 
-    Computed in fp32 at least, whatever the maps' type: a place on a map needs more digits than bf16 has.
+    `level` (B, R) is the index of each region's map (B, C, h, w). The computation is at least in
+    fp32, because a position on a map needs more digits than bf16 has.
     """
     if maps[0].is_cuda and kernels.usable():
         return OwnLevel.apply(boxes, level, strides, side, *maps)
     kind = torch.promote_types(maps[0].dtype, torch.float32)
     with torch.autocast(boxes.device.type, enabled=False):
-        pooled = _pool([one.to(kind) for one in maps], strides, boxes.to(kind), level, side)
+        pooled = _pool([level_map.to(kind) for level_map in maps], strides, boxes.to(kind), level, side)
     return pooled.to(maps[0].dtype)
 
 
 class OwnLevel(torch.autograd.Function):
-    """`pool` by a kernel that visits each region on its own level alone; maps stay as they are, sums are fp32."""
+    """Autograd function of `pool` with a kernel that processes each region on its level only.
+
+    Maps keep their type. Sums are fp32.
+    """
 
     @staticmethod
     def forward(ctx: Any, boxes: Tensor, level: Tensor, strides: Sequence[int], side: int, *maps: Tensor) -> Tensor:
         boxes, level = boxes.contiguous(), level.contiguous()
         ctx.save_for_backward(boxes, level)
-        ctx.strides, ctx.shapes, ctx.dtype = strides, [one.shape for one in maps], maps[0].dtype
+        ctx.strides, ctx.shapes, ctx.dtype = strides, [level_map.shape for level_map in maps], maps[0].dtype
         shape = (level.numel(), maps[0].shape[1], side, side)
         pooled = torch.empty(shape, dtype=ctx.dtype, device=boxes.device, memory_format=torch.channels_last)
-        for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
-            cells = one.contiguous(memory_format=torch.channels_last)
+        for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
+            cells = level_map.contiguous(memory_format=torch.channels_last)
             kernels.pool(cells, number, stride, boxes, level, pooled, SAMPLES)
         return pooled
 
@@ -81,26 +91,32 @@ def _pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: 
 
 
 def _pool_on_device(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int) -> Tensor:
-    """The same where asking how many regions a level has means to wait: each level pools all; those of others count nothing.
+    """Pool the regions on a GPU, where the number of regions per level is unknown without a
+    synchronization.
 
-    Each from its own place: at a common one the zeros of their gradients would all be added to the same few cells, one after
-    the other.
+    Each level pools all regions at their actual positions, and the values of regions on different
+    levels are replaced by 0. If these regions had a common position, the zeros of their gradients
+    would all be added to the same few cells in sequence.
     """
     total = torch.zeros((), device=rows.device)
-    for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
+    for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
         here = (level == number)[:, None]
-        pooled = roi_align(one, rows, side, 1 / stride, SAMPLES)
+        pooled = roi_align(level_map, rows, side, 1 / stride, SAMPLES)
         total = total + torch.where(here[:, :, None, None], pooled, 0)
     return total
 
 
 def _pool_by_level(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int) -> Tensor:
-    """Regions (N, 5) with their images, sorted by level, each level pooled alone."""
+    """Pool the regions of each level separately, after sorting the regions by level.
+
+    `rows` (N, 5) are the image indices and the regions.
+    """
     order = level.argsort(stable=True)
     counts = torch.bincount(level, minlength=len(maps)).tolist()
     parts = torch.split(rows[order], counts)
     pooled = [
-        roi_align(one, part, side, 1 / stride, SAMPLES) for one, part, stride in zip(maps, parts, strides, strict=True)
+        roi_align(level_map, part, side, 1 / stride, SAMPLES)
+        for level_map, part, stride in zip(maps, parts, strides, strict=True)
     ]
     return torch.cat(pooled)[order.argsort()]
 
@@ -108,16 +124,19 @@ def _pool_by_level(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor,
 def _pool_by_products(
     maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int
 ) -> Tensor:
-    """A bin is a product of weights of rows, cells, and weights of columns; weights are 0 in the maps of other levels."""
+    """Pool the regions by matrix products: weights of rows, times cells, times weights of columns.
+
+    The weights are 0 in the maps of different levels.
+    """
     images, regions, channels = len(boxes), boxes.shape[1], maps[0].shape[1]
     total = None
-    for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
-        height, width = one.shape[2:]
+    for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
+        height, width = level_map.shape[2:]
         rows = _weights(boxes[..., 1], boxes[..., 3], stride, height, side)
         rows = rows * (level == number)[..., None, None]
         columns = _weights(boxes[..., 0], boxes[..., 2], stride, width, side)
-        # (B, R·side, h) · (B, h, w·C), then of each region and row of bins (side, w) · (w, C).
-        lines = torch.bmm(rows.flatten(1, 2), one.permute(0, 2, 3, 1).reshape(images, height, width * channels))
+        # (B, R·side, h) · (B, h, w·C), then for each region and row of bins (side, w) · (w, C).
+        lines = torch.bmm(rows.flatten(1, 2), level_map.permute(0, 2, 3, 1).reshape(images, height, width * channels))
         bins = columns[:, :, None] @ lines.view(images, regions, side, width, channels)
         total = bins if total is None else total + bins
     assert total is not None, "no level"
@@ -125,9 +144,10 @@ def _pool_by_products(
 
 
 def _weights(low: Tensor, high: Tensor, stride: int, cells: int, side: int) -> Tensor:
-    """(B, R, side, cells) how much each cell of a line counts in each bin of regions from `low` to `high` (B, R), in pixels.
+    """Return the weight (B, R, side, cells) of each cell of an axis in each bin of the regions.
 
-    A sample beyond a line's ends by more than a cell counts nothing; others take the nearest place on it.
+    The regions extend from `low` to `high` (B, R) in pixels. A sample that lies more than a cell
+    outside the map has weight 0. Samples outside by less than a cell are moved to the edge.
     """
     start = low / stride
     size = (high / stride - start).clamp(min=1) / side

@@ -1,4 +1,7 @@
-"""Residual trunks in PyTorch: a stem, a max pool, stages of blocks, with torchvision's names; from framework-free layers."""
+"""Residual trunks in PyTorch with torchvision's names, built from framework-independent layers.
+
+A trunk consists of a stem, a max pool and stages of blocks.
+"""
 
 from __future__ import annotations
 
@@ -14,60 +17,68 @@ from workloads.common.networks.residual import Block, Convolution
 from workloads.frameworks.pytorch.norms import activated
 
 Norm = Callable[[int], nn.Module]
-"""Channels to the norm after a convolution."""
+"""Factory of the norm after a convolution, by its number of channels."""
 
 
 def convolution(layer: Convolution | layer_lists.Convolution) -> nn.Conv2d:
-    """The layer alone, without its norm."""
+    """Return the convolution of a layer without its norm."""
     return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.has_bias)
 
 
 class FrozenNorm(nn.Module):
-    """x · weight + bias of each channel, which are never trained: a batch norm whose statistics are folded in, without ε."""
+    """Scale and shift x · weight + bias per channel, which are not trained.
+
+    The norm is a batch norm whose statistics are folded into scale and shift without ε.
+    """
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.register_buffer("weight", torch.ones(channels))
         self.register_buffer("bias", torch.zeros(channels))
-        self.given: tuple[Tensor, Tensor] | None = None
-        """What `folded` gives next, made by `FrozenStage`."""
+        self.prepared: tuple[Tensor, Tensor] | None = None
+        """Next result of `folded`, computed by `FrozenStage`."""
 
     def folded(self, layer: nn.Conv2d) -> tuple[Tensor, Tensor]:
-        """Weights and bias of the convolution before, with this norm in them."""
-        given, self.given = self.given, None
-        return (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias) if given is None else given
+        """Return weights and bias of the preceding convolution that include this norm."""
+        prepared, self.prepared = self.prepared, None
+        return (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias) if prepared is None else prepared
 
 
 class FrozenStage:
-    """The frozen norms of a stage: all convolutions' weights are scaled, and made narrow, by a launch or two instead of two for
-    each. Bit for bit what `FrozenNorm.folded` gives and autocast makes of it."""
+    """The frozen norms of a stage, which scale and cast the weights of all convolutions together.
+
+    This needs one or two kernel launches instead of two per convolution. The results are
+    bit-identical to `FrozenNorm.folded` followed by autocast.
+    """
 
     def __init__(self, parts: Iterable[nn.Module]) -> None:
-        """Each convolution in `parts` is followed by its norm."""
+        """Collect the convolutions of `parts`, each of which is followed by its norm."""
         modules = [module for part in parts for module in part.modules()]
         norms = [module for module in modules if isinstance(module, FrozenNorm)]
         self.pairs = list(zip((module for module in modules if isinstance(module, nn.Conv2d)), norms, strict=True))
-        self.known: list[object] = []
-        """Type and versions of what `scales`, as large as the weights, and `biases` were made from."""
+        self.sources: list[object] = []
+        """Type and tensor versions from which `scales` (in the shape of the weights) and `biases`
+        were computed.
+        """
 
     def give(self, kind: torch.dtype) -> None:
-        """To all norms, in the type that convolutions compute in."""
+        """Pass the scaled weights and the biases to all norms, in the type of the convolutions."""
         norms = [norm for _, norm in self.pairs]
-        known = [kind, *(part._version for norm in norms for part in (norm.weight, norm.bias))]
-        if known != self.known:
+        sources = [kind, *(part._version for norm in norms for part in (norm.weight, norm.bias))]
+        if sources != self.sources:
             with torch.inference_mode(False), torch.no_grad():
                 self.scales = [
                     torch.ones_like(conv.weight) * norm.weight.view(-1, 1, 1, 1) for conv, norm in self.pairs
                 ]
                 self.biases = [norm.bias.to(kind) for norm in norms]
-            self.known = known
+            self.sources = sources
         weights = _Scaled.apply(self.scales, kind, *(layer.weight for layer, _ in self.pairs))
-        for norm, *given in zip(norms, weights, self.biases, strict=True):
-            norm.given = given[0], given[1]
+        for norm, *prepared in zip(norms, weights, self.biases, strict=True):
+            norm.prepared = prepared[0], prepared[1]
 
 
 class _Scaled(torch.autograd.Function):
-    """Weights times scales of the same shapes, in a type."""
+    """Weights times scales of the same shapes, in a given type."""
 
     @staticmethod
     def forward(ctx: Any, scales: list[Tensor], kind: torch.dtype, *weights: Tensor) -> Any:
@@ -76,30 +87,33 @@ class _Scaled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        asked = [number for number, needs in enumerate(ctx.needs_input_grad[2:]) if needs]
-        slopes = _in_type([gradients[number] for number in asked], torch.float32)
-        slopes = torch._foreach_mul(slopes, [ctx.scales[number] for number in asked])
-        found = dict(zip(asked, slopes, strict=True))
-        return None, None, *(found.get(number) for number in range(len(gradients)))
+        needed = [number for number, needs in enumerate(ctx.needs_input_grad[2:]) if needs]
+        slopes = _in_type([gradients[number] for number in needed], torch.float32)
+        slopes = torch._foreach_mul(slopes, [ctx.scales[number] for number in needed])
+        by_number = dict(zip(needed, slopes, strict=True))
+        return None, None, *(by_number.get(number) for number in range(len(gradients)))
 
 
 def _in_type(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:
-    if all(one.dtype == kind for one in tensors):
+    if all(tensor.dtype == kind for tensor in tensors):
         return list(tensors)
-    made = [torch.empty_like(one, dtype=kind) for one in tensors]
-    torch._foreach_copy_(made, tensors)
-    return made
+    converted = [torch.empty_like(tensor, dtype=kind) for tensor in tensors]
+    torch._foreach_copy_(converted, tensors)
+    return converted
 
 
 def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
-    """A convolution and its norm. A frozen one scales the weights instead of the maps, which are many times larger."""
+    """Apply a convolution and its norm.
+
+    The scale of a frozen norm is applied to the weights, which are much smaller than the maps.
+    """
     if not isinstance(norm, FrozenNorm):
         return norm(layer(x))
     return F.conv2d(x, *norm.folded(layer), layer.stride, layer.padding)
 
 
 def relu_normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-    """`normed`, to which `shortcut` is added, after ReLU."""
+    """Return the ReLU of `normed`, after `shortcut` is added to it."""
     if not isinstance(norm, FrozenNorm):
         return activated(norm, layer(x), shortcut)
     out = normed(layer, norm, x)
@@ -109,7 +123,10 @@ def relu_normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor |
 
 
 class Residual(nn.Module):
-    """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and after the sum with the shortcut."""
+    """Residual block: convolutions `conv1`, `conv2`, … with norms.
+
+    ReLU follows each convolution, and follows the sum with the shortcut after the last convolution.
+    """
 
     def __init__(self, block: Block, norm: Norm) -> None:
         super().__init__()
@@ -121,7 +138,7 @@ class Residual(nn.Module):
         self.downsample = nn.Sequential(convolution(shortcut), norm(shortcut.outputs)) if shortcut is not None else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
+        """Apply the block: (B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
         out = x
         for number in range(1, self.convolutions):
             out = relu_normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
@@ -131,7 +148,11 @@ class Residual(nn.Module):
 
 
 class Trunk(nn.Module):
-    """`conv1`, `bn1`, a 3×3 max pool of stride 2, `layer1`, `layer2`, …; a model derives from it, which keeps these names."""
+    """Base class of models with a residual trunk: `conv1`, `bn1`, a 3×3 max pool of stride 2,
+    `layer1`, `layer2`, …
+
+    A model derives from the class, so that its parameters keep these names.
+    """
 
     def __init__(self, stem: Convolution, blocks: Iterable[Block], norm: Norm) -> None:
         super().__init__()
@@ -142,15 +163,15 @@ class Trunk(nn.Module):
         for name, members in stages.items():
             self.add_module(name, nn.Sequential(*members))
         self.stages = list(stages)
-        every = [[self.conv1, self.bn1], *([getattr(self, name)] for name in self.stages)]
-        self.frozen = [FrozenStage(parts) for parts in every] if isinstance(self.bn1, FrozenNorm) else []
+        stages_with_stem = [[self.conv1, self.bn1], *([getattr(self, name)] for name in self.stages)]
+        self.frozen = [FrozenStage(parts) for parts in stages_with_stem] if isinstance(self.bn1, FrozenNorm) else []
 
     def trunk(self, x: Tensor) -> Tensor:
-        """Normalised images (B, 3, S, S) to the last stage's map."""
+        """Return the map of the last stage of normalized images (B, 3, S, S)."""
         return self.stage_maps(x)[-1]
 
     def stage_maps(self, x: Tensor) -> list[Tensor]:
-        """Normalised images (B, 3, H, W) to the map of every stage, the finest first."""
+        """Return the map of every stage of normalized images (B, 3, H, W), the finest map first."""
         if x.is_cuda and not torch.compiler.is_compiling():
             self.fold(x.device.type)
         x = relu_normed(self.conv1, self.bn1, x)
@@ -162,8 +183,11 @@ class Trunk(nn.Module):
         return maps
 
     def fold(self, device: str) -> None:
-        """Scale the weights before frozen norms, stage by stage: so gradients of the last stages can be summed over replicas
-        while those before are computed."""
+        """Scale the weights that precede frozen norms, stage by stage.
+
+        The gradients of the last stages can then be summed over replicas while earlier gradients
+        are computed.
+        """
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
         for stage in self.frozen:
             stage.give(kind)

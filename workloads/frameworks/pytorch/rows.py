@@ -1,4 +1,6 @@
-"""Sequences with little padding in PyTorch: a row for each position that counts, padded only where that is needed."""
+"""Sequences with little padding in PyTorch: one row per valid position, padded only where
+necessary.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from workloads.frameworks.pytorch.copies import upload
 
 
 class _Padded(torch.autograd.Function):
-    """x (R, w) to (N, w): rows at their places, zeros elsewhere. No two rows have one place, so gradients are only moved."""
+    """Scatter x (R, w) to (N, w): rows at their places, zeros elsewhere.
+
+    Places are unique, so gradients are only moved.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, places: Tensor, count: int) -> Tensor:
@@ -28,7 +33,7 @@ class _Padded(torch.autograd.Function):
 
 
 class _Packed(torch.autograd.Function):
-    """x (N, w) to (R, w): the rows at these places."""
+    """Gather the rows (R, w) at these places of x (N, w)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
@@ -43,35 +48,44 @@ class _Packed(torch.autograd.Function):
 
 
 MULTIPLE = 64
-"""Numbers of rows are filled up to a multiple of this with positions of the padding, as long as there are some: shapes are then
-few enough for oneDNN to keep what it prepared for each (0.4 ms a product of the demo's size, at most 1,024 products)."""
+"""Numbers of rows are rounded up to a multiple of this number with padding positions, as far as
+available.
+
+oneDNN then caches its preparation for the few resulting shapes (0.4 ms per product of the demo's
+size, at most 1,024 products).
+"""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """R positions of B sequences that are padded to L: in each the first `lengths`, and few others."""
+    """R positions of B sequences that are padded to L.
+
+    The rows are the first `lengths` positions of each sequence, and a few padding positions.
+    """
 
     sequences: int
-    """B"""
+    """Number of sequences, B."""
     length: int
-    """L"""
+    """Padded length of the sequences, L."""
     sequence: Array
-    """(R,) which sequence each row belongs to; on the host, as `position` is."""
+    """Sequence of each row, (R,), on the host."""
     position: Array
-    """(R,) and which place of it."""
+    """Position of each row in its sequence, (R,), on the host."""
     on_device: Tensor
-    """(2, R) both on the device."""
+    """`sequence` and `position` on the device, (2, R)."""
     places: Tensor | None
-    """(R,) places in a flattened (B, L), on the device; None: all."""
+    """Indices (R,) of the rows in a flattened (B, L), on the device. None: the rows are all
+    positions.
+    """
     mask: Tensor | None
-    """(B, L) True where a position counts; None: everywhere."""
+    """Validity of each position, (B, L). None: all positions are valid."""
 
     @classmethod
     def of(cls, lengths: Array, length: int, device: torch.device) -> Rows:
-        """From the lengths (B,) of sequences that are padded at their ends."""
+        """Return the rows of sequences with lengths (B,) that are padded at their ends."""
         mask = np.arange(length) < lengths[:, None]
         chosen = mask.reshape(-1).copy()
-        # Not of a sequence without any position that counts: what attends to nothing is no number.
+        # Exclude sequences without valid positions: attention over no positions is not a number.
         spare = np.flatnonzero(~mask & (lengths > 0)[:, None])
         chosen[spare[: -int(chosen.sum()) % MULTIPLE]] = True
         places = np.flatnonzero(chosen)
@@ -82,12 +96,12 @@ class Rows:
         return cls(len(lengths), length, sequence, position, on_device, of_rows, counting)
 
     def packed(self, x: Tensor) -> Tensor:
-        """(B, L, w) to (R, w)."""
+        """Pack (B, L, w) into (R, w)."""
         flat = x.reshape(-1, x.shape[-1])
         return flat if self.places is None else _Packed.apply(flat, self.places)
 
     def padded(self, x: Tensor) -> Tensor:
-        """(R, w) to (B, L, w), zeros at padding."""
+        """Pad (R, w) to (B, L, w), with zeros at padding."""
         if self.places is not None:
             x = _Padded.apply(x, self.places, self.sequences * self.length)
         return x.view(self.sequences, self.length, x.shape[-1])

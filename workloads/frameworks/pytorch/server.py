@@ -1,11 +1,14 @@
-"""Asynchronous SGD in PyTorch: a server process and its workers, which send each other flat vectors by way of gloo.
+"""Asynchronous SGD in PyTorch: a server process and its workers, which exchange flat vectors
+through Gloo.
 
-`torch.distributed.rpc` is in maintenance mode, as is TensorPipe, the one transport that it has left, and sends pickled Python.
-Gloo's point-to-point messages are what PyTorch keeps for CPU tensors, and what its collectives here run on already. The
-group of server and workers is one beside that of the workers' collectives, so that neither notices the other.
+`torch.distributed.rpc` and TensorPipe, its only remaining transport, are in maintenance mode, and
+RPC sends pickled Python objects. Gloo's point-to-point messages are PyTorch's supported transport
+for CPU tensors, and the suite's collectives on CPUs use them already. The group of server and
+workers is separate from the group of the workers' collectives, so that they do not interfere.
 
-A worker begins each message with a number: what follows, or what it wants. The server answers one message after the other, in
-the order of arrival, so that an update and a copy of the weights are whole.
+Each message of a worker begins with a number, which is the type of the request. The server
+processes messages in the order of arrival, so that each update and each copy of the weights is
+atomic.
 """
 
 from __future__ import annotations
@@ -26,15 +29,20 @@ from workloads.frameworks.pytorch.store import meeting
 
 PUSH, PULL = 1, 2
 _HEAD, _VECTOR = 1, 2
-"""Tags of the two kinds of messages."""
+"""Tags of the two types of messages."""
 _SHAPES = "shapes"
-"""Key under which the first worker tells the server what parameters there are."""
+"""Key under which the first worker stores the shapes of the parameters."""
 _PATIENCE = timedelta(days=30)
-"""A server may wait for a whole evaluation; whether somebody hangs is for the controller to say."""
+"""Timeout of the server, which may wait for a complete evaluation. The controller detects hanging
+processes.
+"""
 
 
 class Group:
-    """Server and workers of a run; the server's rank is the number of workers. Made by all of them at once."""
+    """Process group of the server and the workers of a run, created by all of them together.
+
+    The rank of the server is the number of workers.
+    """
 
     def __init__(self, address: str, rank: int, workers: int) -> None:
         host, _, port = address.rpartition(":")
@@ -44,15 +52,15 @@ class Group:
             self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
 
     def send(self, vector: Tensor, to: int, tag: int = _VECTOR) -> None:
-        """Returns when the vector may change again."""
+        """Send a vector, and return when it may be modified again."""
         self._gloo.send([vector], to, tag).wait()
 
     def receive(self, vector: Tensor, sender: int) -> None:
-        """Fill the vector."""
+        """Receive a message into the vector."""
         self._gloo.recv([vector], sender, _VECTOR).wait()
 
     def next_message(self) -> tuple[int, int]:
-        """(sender, PUSH or PULL) of whichever worker comes first."""
+        """Return the sender and the type (PUSH or PULL) of the next message from any worker."""
         head = torch.zeros(1, dtype=torch.int64)
         work = self._gloo.recv_anysource([head], _HEAD)
         work.wait()
@@ -60,14 +68,16 @@ class Group:
 
 
 def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Name to its part of a flat vector, in its shape."""
+    """Split a flat vector into views by name, in their shapes."""
     sizes = [math.prod(shape) for shape in shapes.values()]
     parts = flat[: sum(sizes)].split(sizes)
     return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 
 class ParameterServerTransport:
-    """Connect a worker to the parameter server. The first worker sends the initial weights."""
+    """Connection of a worker to the parameter server. The first worker sends the initial
+    weights.
+    """
 
     def __init__(self, parameters: Mapping[str, Tensor], address: str, worker: int, workers: int) -> None:
         self._parameters = dict(parameters)
@@ -85,7 +95,7 @@ class ParameterServerTransport:
 
     @torch.no_grad()
     def pull(self) -> Array:
-        """The server's weights into the parameters; their tail."""
+        """Copy the server's weights into the parameters, and return the metadata."""
         self._group.send(torch.tensor([PULL]), self._group.server, _HEAD)
         self._group.receive(self._weights, self._group.server)
         for name, value in self._parameters.items():
@@ -94,7 +104,7 @@ class ParameterServerTransport:
 
     @torch.no_grad()
     def push(self, tail: Array) -> None:
-        """The parameters' gradients and the tail to the server."""
+        """Send the parameters' gradients and the metadata to the server."""
         for name, value in self._parameters.items():
             assert value.grad is not None, f"no gradient of {name}"
             self._of_gradients[name].copy_(value.grad)
@@ -104,7 +114,9 @@ class ParameterServerTransport:
 
 
 def serve(workload: Workload, address: str, workers: int) -> None:
-    """Hold the weights, and apply what the workers push by the workload's optimizer, until a worker is gone."""
+    """Store the weights and apply pushed gradients with the workload's optimizer, until a worker
+    disconnects.
+    """
     torch.set_num_threads(1)
     group = Group(address, workers, workers)
     shapes = {name: tuple(shape) for name, shape in json.loads(group.store.get(_SHAPES)).items()}
@@ -117,20 +129,22 @@ def serve(workload: Workload, address: str, workers: int) -> None:
     counts, pushed = weights[-tail:].numpy(), gradients[-tail:].numpy()
     group.receive(weights, 0)
     while (message := _next(group)) is not None:
-        worker, wanted = message
+        worker, request = message
         try:
-            if wanted == PULL:
+            if request == PULL:
                 group.send(weights, worker)
                 continue
             group.receive(gradients, worker)
-        except RuntimeError:  # gloo's, for a connection that is lost
+        except RuntimeError:  # raised by Gloo if the connection is lost
             return
         optimizer.step(float(pushed[0]))
         record_update(counts, pushed)
 
 
 def _next(group: Group) -> tuple[int, int] | None:
-    """The next message; None once a worker is gone, which is not the server's fault."""
+    """Return the next message, or None if a worker has disconnected, which is not an error of the
+    server.
+    """
     try:
         return group.next_message()
     except RuntimeError:

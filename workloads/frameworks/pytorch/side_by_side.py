@@ -1,7 +1,8 @@
-"""Parts of a step computed side by side on CPU cores, each by one thread.
+"""Parallel computation of independent parts of a step on CPU cores, one thread per part.
 
-PyTorch's own threads meet after every operator: a hundred times in a small step. Where something else keeps one core
-busy, each meeting waits for the thread that lost its core. Parts that need nothing of each other meet once.
+PyTorch's threads synchronize after every operator, a hundred times in a small step. If another
+process keeps a core busy, each synchronization waits for the thread on that core. Independent parts
+synchronize only once.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ Result = TypeVar("Result")
 
 
 class SideBySide:
-    """As many threads as a device has cores."""
+    """Thread pool with one thread per core of the device."""
 
     def __init__(self, count: int) -> None:
-        """`count` 1 starts no thread: parts are computed where they are given."""
+        """Create the pool. With a `count` of 1, no thread is started, and parts are computed in the
+        caller's thread.
+        """
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
 
     def map(self, compute: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:
-        """The results of all parts, in order. What is thread-local (inference mode, autocast) `compute` enters itself.
+        """Return the results of all parts in order.
 
-        A part that is alone has the cores to itself, as every operator outside.
+        `compute` must enter thread-local contexts (inference mode, autocast) itself. A single part
+        is computed in the caller's thread with all cores, like every operator outside the pool.
         """
         if self.count == 1 or len(parts) == 1:
             return [compute(part) for part in parts]
         if self._pool is None:
-            # `set_num_threads` is of the calling thread alone.
+            # `set_num_threads` only applies to the calling thread.
             self._pool = ThreadPoolExecutor(self.count, "part", torch.set_num_threads, (1,))
         return list(self._pool.map(compute, parts))

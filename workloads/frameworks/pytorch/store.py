@@ -1,4 +1,8 @@
-"""Where PyTorch's processes meet: a TCPStore that listens on one address, or for a single process nothing that listens."""
+"""Rendezvous store of the PyTorch processes.
+
+Several processes use a TCPStore that listens on a single address. A single process uses a store
+without a socket.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,11 @@ _LIBUV_TAKES_SOCKETS = torch.torch_version.TorchVersion(torch.__version__) >= "2
 
 
 def meeting(host: str, port: int, processes: int, serves: bool, patience: timedelta) -> dist.Store:
-    """The store of so many processes, which one of them serves; others wait for it as long as `patience`.
+    """Return the rendezvous store of `processes` processes.
 
-    PyTorch's own socket would listen on all interfaces, whatever `host` says; anyone who reaches it may write.
+    The process with `serves` serves the store. The remaining processes wait for it for at most
+    `patience`. PyTorch's default socket would listen on all interfaces, whatever `host` is, and any
+    peer that reaches it may write.
     """
     if processes == 1:
         return dist.HashStore()

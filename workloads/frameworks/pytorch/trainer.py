@@ -1,4 +1,6 @@
-"""What every PyTorch trainer shares: process group, device, moving small arrays, watching the loss."""
+"""Base of every PyTorch trainer: process group, device, collectives of small arrays, and loss
+checks.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,16 @@ from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.store import meeting
 
 CHECK_STEPS = 50
-"""Steps between two looks at the loss; the copy to the host is asynchronous and read one interval later."""
+"""Steps between two checks of the loss. The copy to the host is asynchronous and is read one
+interval later.
+"""
 
 
 class PyTorchTrainer(Trainer):
-    """One process, one device. Subclasses define `step` and `run_loss`; `ModelTrainer` has both."""
+    """Base class of the PyTorch trainers. A process drives a single device.
+
+    Subclasses define `step` and `run_loss`. `ModelTrainer` implements both.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
@@ -47,26 +54,31 @@ class PyTorchTrainer(Trainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def open_device(self) -> None:
-        """First call of `setup`: makes the device current, which is what creates its context."""
+        """Make the device current, which creates its context. `setup` calls it first."""
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """One optimizer step; returns this replica's part of the loss (sum of terms / global_weight_sum), a scalar."""
+        """Run an optimizer step and return this replica's part of the loss, a scalar.
+
+        The part is the sum of its terms / global_weight_sum.
+        """
         raise NotImplementedError
 
     def run_loss(self, batch: Batch) -> Tensor:
-        """Return the same part of the loss without an update."""
+        """Return this replica's part of the loss without an update."""
         raise NotImplementedError
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """bf16 or fp16 arithmetic where the settings ask for it."""
+        """Return an autocast context for bf16 or fp16, or a context without effect for wider
+        precisions.
+        """
         narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.settings.precision)
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         return context if narrow is None else torch.autocast(self.device.type, narrow)
 
     def to_device(self, array: Array | Tensor) -> Tensor:
-        """A batch array on the device; a tensor is there already (`StepGraph`)."""
+        """Copy a batch array to the device. A tensor is on the device already (`StepGraph`)."""
         return array if isinstance(array, Tensor) else upload(array, self.device)
 
     # -- Trainer --------------------------------------------------------------------------------------------------
@@ -78,7 +90,9 @@ class PyTorchTrainer(Trainer):
 
     @contextlib.contextmanager
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
-        """On CUDA in pinned memory, to which a thread copies one batch ahead: `upload` finds it there."""
+        """Copy batches to pinned memory in a thread, one batch ahead, on CUDA. `upload` then skips
+        this copy.
+        """
         if self.device.type != "cuda":
             yield batches
             return
@@ -86,7 +100,9 @@ class PyTorchTrainer(Trainer):
             yield ahead
 
     def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
-        """On CUDA an event before and one after each step's work on the stream."""
+        """Record a CUDA event before and after each step's work on the stream. None: the device is
+        a CPU.
+        """
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
     def synchronize(self) -> None:
@@ -98,7 +114,9 @@ class PyTorchTrainer(Trainer):
             return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, losses: Iterator[Tensor]) -> TrainStats:
-        """Consume the steps; the only waits for the device are the check one interval late and the end."""
+        """Run all steps. The only synchronizations with the device are the delayed loss checks and
+        the end.
+        """
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         host = torch.zeros((), dtype=torch.float64, pin_memory=self.device.type == "cuda")
         count = 0
@@ -107,7 +125,8 @@ class PyTorchTrainer(Trainer):
             if count % CHECK_STEPS == 0:
                 check_finite(float(host), count)
                 host.copy_(total, non_blocking=True)
-        # Alone, NCCL would first be set up here, on the clock; asynchronous workers have made different numbers of steps.
+        # With a single process, an all-reduce would initialize NCCL here, inside the timed part.
+        # Asynchronous workers have run different numbers of steps.
         if self.worker.world_size > 1 and self.exchange is None:
             dist.all_reduce(total)
         check_finite(float(total), count)
@@ -117,7 +136,7 @@ class PyTorchTrainer(Trainer):
         if self.worker.world_size == 1:
             return [arrays]
         received: list[Any] | None = [None] * self.worker.world_size if self.worker.rank == 0 else None
-        dist.gather_object(dict(arrays), received, dst=0)  # between our own processes only
+        dist.gather_object(dict(arrays), received, dst=0)  # only between processes of this run
         return received
 
     def broadcast(self, value: float) -> float:
@@ -128,7 +147,7 @@ class PyTorchTrainer(Trainer):
         return float(tensor)
 
     def memory_peak_bytes(self) -> int:
-        """Peak of the CUDA allocator, or of the resident set."""
+        """Return the peak of the CUDA allocator, or of the resident set on CPUs."""
         if self.device.type == "cuda":
             return int(torch.cuda.max_memory_allocated(self.device))
         return super().memory_peak_bytes()
@@ -140,7 +159,10 @@ class PyTorchTrainer(Trainer):
 
 
 def between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-    """The items, timed on CUDA's stream; a step's work is what its consumer enqueues before it asks for the next one."""
+    """Yield the items and measure the time of each step on CUDA's stream.
+
+    A step's work is everything that the consumer enqueues before it requests the next item.
+    """
     events = []
     for item in steps:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -1,4 +1,5 @@
-"""TensorFlow: the strategy, the generic trainer, optimizers and layers that several workloads use.
+"""TensorFlow: the strategy, the generic trainer, and the optimizers and layers that several
+workloads share.
 
-For TensorFlow trainer files.
+TensorFlow trainer files import this package.
 """

@@ -1,4 +1,7 @@
-"""Dropout masks by hash in TensorFlow: on a CPU through NumPy, under XLA and on GPUs by the same hash in the graph."""
+"""Hashed dropout masks in TensorFlow.
+
+The masks are computed by NumPy on a CPU. Under XLA and on GPUs, the graph computes the same hash.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 def multipliers_at(
     keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float, on_host: bool
 ) -> tf.Tensor:
-    """`workloads.common.dropout.multipliers_at` in a graph: (…, width); `on_host`: computed by NumPy, which XLA cannot have."""
+    """Compute `workloads.common.dropout.multipliers_at` in a graph: (…, width).
+
+    If `on_host`, NumPy computes the multipliers. XLA does not support this.
+    """
     if not on_host:
         return hashed(keys, positions, label, width, rate)
     drawn = tf.numpy_function(
@@ -30,7 +36,9 @@ def _drawn(label: str, rate: float, keys: Any, positions: Any, width: Any) -> An
 
 
 def hashed(keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float) -> tf.Tensor:
-    """The same numbers by the graph's integers (workloads/common/randomness.py)."""
+    """Compute the multipliers with the integer operators of the graph
+    (workloads/common/randomness.py).
+    """
     state = tf.constant(stream(0, f"dropout/{label}"), tf.uint64)
     for coordinate in (keys[..., None], positions[..., None], tf.range(width // dropout.DRAWS)):
         state = _mixed(state + (tf.cast(coordinate, tf.uint64) + 1) * GAMMA)
@@ -40,7 +48,7 @@ def hashed(keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Te
 
 
 def _mixed(state: tf.Tensor) -> tf.Tensor:
-    """SplitMix64's finaliser."""
+    """Apply the finalizer of SplitMix64."""
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
         state = tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, np.uint64(shift))) * multiplier
     return tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, np.uint64(31)))

@@ -1,9 +1,11 @@
-"""What TensorFlow trainers of image models share: convolutions with batch norm in NHWC, and a trainer around them.
+"""Base of the TensorFlow trainers of image models: convolutions with batch norm in NHWC, and a
+trainer.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images come as uint8 (B, H, W, 3) and are
-normalised on the device; a model takes any H and W. Outside, parameters carry canonical names and PyTorch's layouts; inside,
-convolutions are (height, width, inputs, outputs). Batch norm is TensorFlow's raw fused operator: it takes epsilon as it is and
-moves the running variance by the unbiased one.
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images are uint8 (B,
+H, W, 3) and are normalized on the device. A model accepts any H and W. Weights that are loaded or
+saved have canonical names and PyTorch's layouts. Convolution weights in the model are (height,
+width, inputs, outputs). Batch norm is TensorFlow's raw fused operator, which uses epsilon unchanged
+and updates the running variance with the unbiased variance.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from workloads.frameworks.tensorflow.variables import Model, Shapes, Tensors
 
 
 class ImageModel(Model):
-    """Variables by canonical name, and the layers that use them; `dtype` is that of the activations.
+    """Variables by canonical name, and the layers that use them. `dtype` is the type of the
+    activations.
 
-    `as_products`: 1×1 convolutions of stride 1 are matrix products (on a CPU 5 to 9 % of ResNet's training step faster).
-    `constants`: scales and shifts of frozen norms.
-    Subclasses give `epsilon` and `momentum` of batch norm (the share of the new statistic in the running one), and `__call__`.
+    If `as_products`, 1×1 convolutions of stride 1 are matrix products (on a CPU, ResNet's training
+    step is 5 to 9 % faster). `constants` are the scales and shifts of frozen norms. Subclasses
+    define `epsilon` and `momentum` of batch norm (the weight of the new statistic in the running
+    statistic), and `__call__`.
     """
 
     epsilon: float
@@ -44,24 +48,31 @@ class ImageModel(Model):
         self.dtype, self.as_products = dtype, as_products
 
     def __call__(self, images: tf.Tensor, training: bool) -> Any:
-        """From uint8 images (B, H, W, 3) to the model's fp32 outputs; in training the running statistics move."""
+        """Return the model's fp32 outputs for uint8 images (B, H, W, 3).
+
+        Training updates the running statistics.
+        """
         raise NotImplementedError
 
     def inside(self, name: str, value: Array) -> Array:
-        """(outputs, inputs, height, width) to (height, width, inputs, outputs); others as they are."""
+        """Transpose (outputs, inputs, height, width) to (height, width, inputs, outputs).
+
+        Arrays of other ranks are returned unchanged.
+        """
         return np.transpose(value, (2, 3, 1, 0)) if value.ndim == 4 else value
 
     def outside(self, name: str, value: Array) -> Array:
         return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value.copy()
 
     def parameter(self, name: str) -> tf.Tensor:
-        """In the type of the activations."""
+        """Return a parameter in the type of the activations."""
         return tf.cast(self.parameters[name], self.dtype)
 
     def convolve(self, x: tf.Tensor, weight: tf.Tensor, stride: int, padding: int | tuple[int, int]) -> tf.Tensor:
-        """(B, h, w, inputs) to (B, h', w', outputs) by (height, width, inputs, outputs), with zeros on every side.
+        """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
-        The operator's EXPLICIT padding leaves oneDNN, above all in bf16 (twenty times slower); so zeros are put around.
+        `weight` is (height, width, inputs, outputs). A separate operator pads the map,
+        because EXPLICIT padding of the convolution bypasses oneDNN and is 20 times slower in bf16.
         """
         height, width, inputs, outputs = weight.shape
         rows, columns = padding if isinstance(padding, tuple) else (padding, padding)
@@ -70,23 +81,29 @@ class ImageModel(Model):
         if height == width == 1 and self.as_products:
             product = tf.matmul(tf.reshape(x, [-1, inputs]), tf.reshape(weight, [inputs, outputs]))
             return tf.reshape(product, [*x.shape[:-1], outputs])
-        return tf.nn.conv2d(x, weight, 1, "SAME")  # with stride 1 and an odd kernel as much on every side
+        # with stride 1 and an odd kernel, SAME padding is equal on every side
+        return tf.nn.conv2d(x, weight, 1, "SAME")
 
     def trunk(self, x: tf.Tensor, layers: Trunk, training: bool) -> tf.Tensor:
-        """The stem, a max pool and residual blocks: from normalised images (B, H, W, 3) to the last block's map."""
+        """Apply the stem, a max pool and the residual blocks to normalized images (B, H, W, 3).
+
+        Returns:
+            The map of the last block.
+        """
         return self.stage_maps(x, layers, training)[-1]
 
     def stage_maps(self, x: tf.Tensor, layers: Trunk, training: bool) -> list[tf.Tensor]:
-        """The same to the map of every stage, the finest first."""
+        """Return the map of every stage of `trunk`, the finest map first."""
         x = tf.nn.relu(self.unit(x, layers.stem, training))
-        x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")  # after ReLU zeros at the border are as good as minus infinity
+        # after ReLU, zeros at the border are equivalent to minus infinity
+        x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:
             x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block, training)
         return list(maps.values())
 
     def residual(self, x: tf.Tensor, block: Block, training: bool) -> tf.Tensor:
-        """A residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
+        """Apply a residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
         out = x
         for layer in block.convolutions[:-1]:
             out = tf.nn.relu(self.unit(out, layer, training))
@@ -95,9 +112,10 @@ class ImageModel(Model):
         return tf.nn.relu(out + shortcut)
 
     def unit(self, x: tf.Tensor, layer: Convolution, training: bool) -> tf.Tensor:
-        """Convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride, outputs).
+        """Apply a convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride,
+        outputs).
 
-        A frozen norm scales the weights instead of the maps, which are many times larger.
+        The scale of a frozen norm is applied to the weights, which are much smaller than the maps.
         """
         assert layer.norm is not None, f"{layer.name} has a bias"
         scale = self.constants.get(f"{layer.norm}.weight")
@@ -109,12 +127,12 @@ class ImageModel(Model):
         return self.normalise(x, layer.norm, training)
 
     def biased(self, x: tf.Tensor, layer: Convolution | layer_lists.Convolution) -> tf.Tensor:
-        """Convolution with bias."""
+        """Apply a convolution with bias."""
         x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
         return tf.nn.bias_add(x, self.parameter(f"{layer.name}.bias"))
 
     def normalise(self, x: tf.Tensor, name: str, training: bool) -> tf.Tensor:
-        """Batch norm `name` of (B, h, w, C)."""
+        """Apply batch norm `name` to (B, h, w, C)."""
         mean, variance = (self.statistics[f"{name}.running_{kind}"] for kind in ("mean", "var"))
         x, new_mean, new_variance, *_ = tf.raw_ops.FusedBatchNormV3(
             x=x, scale=self.parameters[f"{name}.weight"], offset=self.parameters[f"{name}.bias"],
@@ -128,7 +146,10 @@ class ImageModel(Model):
 
 
 class ImageTrainer(ModelTrainer):
-    """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
+    """Trainer of an image model on a single device.
+
+    Subclasses define `inputs`, whose first array is `image`, and the hooks of ModelTrainer.
+    """
 
     inputs: tuple[str, ...] = ("image", "label")
     evaluation_inputs: tuple[str, ...] = ("image",)
@@ -138,7 +159,10 @@ class ImageTrainer(ModelTrainer):
         return {"logits": model(batch["image"], training=False)}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
+        """Run an optimizer step per item, then average the statistics of the replicas.
+
+        The average does not influence training.
+        """
         stats = super().train(steps, first_step)
         statistics = list(self.model.statistics.values())
         if self.strategy is not None and statistics:
@@ -149,9 +173,13 @@ class ImageTrainer(ModelTrainer):
 
 
 def pad(x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, int] = (0, 0)) -> tf.Tensor:
-    """Zeros on every side of (B, h, w, C); with a stride SAME would put more of them at the bottom right.
+    """Pad (B, h, w, C) with zeros on every side, unlike SAME, which is asymmetric with a stride.
 
-    `count` rows above and below, and as many columns, unless `columns` says how many; `extra` of both at the bottom right.
+    Args:
+        x: Map to pad.
+        count: Rows above and below. Also the columns on the left and right if `columns` is None.
+        columns: Columns on the left and right.
+        extra: Additional rows and columns at the bottom right.
     """
     sides = (count, count if columns is None else columns)
     if not any(sides + extra):

@@ -1,4 +1,4 @@
-"""Lists of layers (`workloads.common.networks.layer_lists`) in TensorFlow, NHWC.
+"""Networks of `workloads.common.networks.layer_lists` in TensorFlow, in NHWC layout.
 
 Shapes: B images, H × W pixels, h × w cells of a map, C channels, K classes.
 """
@@ -14,30 +14,33 @@ from workloads.common.networks.layer_lists import Layer
 from workloads.frameworks.tensorflow.images import ImageModel, pad
 
 Masks = Mapping[str, tf.Tensor]
-"""Of dropout, by label: (B, h, w, C) or (B, C)."""
+"""Dropout masks by label: (B, h, w, C) or (B, C)."""
 
 
 class LayerNetwork(ImageModel):
-    """The network of a list: from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """Network of a list of layers, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     def __init__(self, network: layer_lists.Network, dtype: tf.DType, as_products: bool) -> None:
         super().__init__(layer_lists.shapes(network), layer_lists.statistics(network), dtype, as_products)
         self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
 
     def __call__(self, images: tf.Tensor, training: bool, masks: Masks | None = None) -> tf.Tensor:
-        """Logits; in training the running statistics move. Without masks nothing is dropped."""
+        """Return the logits of the images. Without masks, dropout is disabled.
+
+        Training updates the running statistics.
+        """
         mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
         x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
         return tf.cast(self.sequence(x, self.network.layers, training, masks or {}), tf.float32)
 
     def sequence(self, x: tf.Tensor, layers: Sequence[Layer], training: bool, masks: Masks) -> tf.Tensor:
-        """One layer after the other."""
+        """Apply the layers in sequence."""
         for layer in layers:
             x = self.step(x, layer, training, masks)
         return x
 
     def step(self, x: tf.Tensor, layer: Layer, training: bool, masks: Masks) -> tf.Tensor:
-        """One layer: from a map (B, h, w, C) or features (B, C) to the next ones."""
+        """Apply a layer to a map (B, h, w, C) or to features (B, C)."""
         match layer:
             case layer_lists.Convolution(norm=norm):
                 weight = self.parameter(f"{layer.name}.weight")
@@ -46,7 +49,8 @@ class LayerNetwork(ImageModel):
             case layer_lists.Residual(block):
                 return self.residual(x, block, training)
             case layer_lists.Linear(name, inputs, _, relu):
-                if x.shape.rank == 4:  # parameters are for maps that are flattened channel by channel
+                # the weight expects maps that are flattened channel by channel
+                if x.shape.rank == 4:
                     x = tf.reshape(tf.transpose(x, [0, 3, 1, 2]), [-1, inputs])
                 x = tf.matmul(x, self.parameter(f"{name}.weight"), transpose_b=True) + self.parameter(f"{name}.bias")
                 return tf.nn.relu(x) if relu else x
@@ -60,6 +64,7 @@ class LayerNetwork(ImageModel):
             case layer_lists.GlobalPool():
                 return tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
             case layer_lists.Pool(kind, kernel, stride, padding, _, extra):
-                # Zeros are as good as minus infinity for maxima of maps without negative values, and averages count them.
+                # Zeros are equivalent to minus infinity for maxima of maps without negative values.
+                # Averages include the zeros.
                 pool = tf.nn.max_pool2d if kind == "max" else tf.nn.avg_pool2d
                 return pool(pad(x, padding, extra=extra), kernel, stride, "VALID")

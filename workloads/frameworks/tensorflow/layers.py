@@ -1,4 +1,4 @@
-"""Layers in TensorFlow whose own gradient is cheaper than the composed one."""
+"""Layers in TensorFlow with a custom gradient that is cheaper than the automatic gradient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import tensorflow as tf
 
 
 def layer_norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """x (R, w) with mean 0 and variance 1 in each row, then scaled and shifted by (w,)."""
+    """Normalize each row of x (R, w) to mean 0 and variance 1, then scale and shift by vectors
+    (w,).
+    """
 
     @tf.custom_gradient
     def norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
@@ -33,10 +35,10 @@ def _mean(x: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def looked_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """Rows (R, w) of a table (V, w) by number (R,).
+    """Return the rows (R, w) of a table (V, w) at the indices `ids` (R,).
 
-    The gradient is an array like the table. TensorFlow's own is a list of rows, to which a second gradient of the same table
-    (a tied classifier's) would be appended row by row.
+    The gradient is an array of the table's shape. TensorFlow's gradient is a list of rows, to which
+    a second gradient of the same table (of a tied classifier) would be appended row by row.
     """
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:

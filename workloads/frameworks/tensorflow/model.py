@@ -1,8 +1,12 @@
-"""The generic TensorFlow trainer: a subclass defines `build_model`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+"""The generic TensorFlow trainer.
 
-Nothing depends on what the model is about: batches have any arrays and any number of shapes, each of which is traced once; or
-all of them together, where the model says that it takes any and XLA is off. One process computes a step in one function;
-several compute gradients, sum them, and update, so that XLA sees all but the collectives.
+A subclass defines `build_model`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
+
+The trainer does not depend on the model's domain. Batches may have any arrays and any number of
+shapes. Each shape is traced once. If the model supports any shape and XLA is off, a single trace
+serves all shapes. With a single process, a step is a single function. With several processes,
+computing, summing and applying the gradients are separate functions, so that XLA compiles
+everything except the collectives.
 """
 
 from __future__ import annotations
@@ -33,35 +37,39 @@ NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
 """Precisions in which activations and the weights' copies are narrower than fp32."""
 FP32_BYTES = 4
 Part = tuple[tf.Tensor, Tensors]
-"""A loss and gradients by name."""
+"""Loss, and gradients by name."""
 
 
 class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
-    """A model on one device; several processes sum their gradients.
+    """Trainer of a model on a single device. Several processes sum their gradients.
 
-    Subclasses define `inputs`, `evaluation_inputs`, `build_model`, `loss` and `outputs`, both of which are traced. A subclass
-    that can compute gradients more cheaply than by differentiating `loss` also overrides `gradients_of`.
+    Subclasses define `inputs`, `evaluation_inputs`, `build_model`, `loss` and `outputs`. `loss` and
+    `outputs` are traced. A subclass that can compute gradients more cheaply than by differentiating
+    `loss` also overrides `gradients_of`.
     """
 
     takes_any_shape: ClassVar[bool] = False
-    """Whether `loss` and `outputs` take arrays of sizes that are not known when they are traced."""
+    """Whether `loss` and `outputs` accept arrays whose sizes are unknown at tracing."""
     auto_compiles: ClassVar[bool] = True
-    """Whether compile=auto is XLA on a GPU: not where it would compile dozens of shapes."""
+    """Whether compile=auto enables XLA on a GPU. False if XLA would compile dozens of shapes."""
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU a guess.
+        # XLA runs at 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators on a CPU. The
+        # choice for GPUs is not measured.
         choice = getattr(workload.options, "compile", "auto")
         self.compiled = self.on_gpu and self.auto_compiles if choice == "auto" else choice == "on"
         self.any_shape = self.takes_any_shape and not self.compiled
-        """Whether one trace serves every shape. XLA compiles each."""
+        """Whether a single trace serves every shape. XLA compiles each shape separately."""
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
-        """Of the activations."""
+        """Type of the activations."""
         self.updates = workload.update_settings()
         self.model: Any = None
-        """What `build_model` gave, once it is built."""
+        """Result of `build_model`. None before `build`."""
         self.traces = 0
-        """How often a training step was traced: at most once per shape, once in all if one trace serves every shape."""
+        """Number of times that a training step was traced: at most once per shape, or once in total
+        if a single trace serves every shape.
+        """
         self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
 
     # -- for subclasses -------------------------------------------------------------------------------------------
@@ -70,7 +78,11 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         raise NotImplementedError
 
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
-        """Return `loss` times `scale`, and the dense gradients of this product times the loss scale, by trained parameter."""
+        """Return the loss and the gradients of a batch.
+
+        The loss is `loss` times `scale`. The gradients are dense, by name of the trained parameter,
+        and also multiplied by the loss scale.
+        """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(list(self.optimizer.parameters.values()))
             loss = self.loss(self.model, batch) * scale
@@ -79,13 +91,16 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return loss, {name: self._dense(name, gradient) for name, gradient in by_name.items()}
 
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
-        """Return the arrays of the batch that is computed next, on the device, in the order of their names."""
+        """Return the arrays of the next batch, on the device, in the order of their names."""
         names = self.inputs if training else self.evaluation_inputs
         arrays = self.host_arrays(batch, training)
         return [tf.constant(arrays[name]) for name in names]
 
     def _dense(self, name: str, gradient: Any) -> tf.Tensor:
-        """A gradient as a tensor: rows of an embedding are added up; zeros where the trace does not use the parameter."""
+        """Convert a gradient to a dense tensor.
+
+        Rows of an embedding are summed. The gradient is 0 if the trace does not use the parameter.
+        """
         if gradient is None:
             assert not self.workload.every_step_uses_every_parameter, f"the loss does not depend on {name}"
             return tf.zeros(self.optimizer.parameters[name].shape)
@@ -104,7 +119,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> ParameterServerClient:
-        """The way to the server, which takes part from now on; process 0 gives it the weights."""
+        """Connect to the parameter server. Process 0 sends the initial weights."""
         worker = self.worker
         self.channel = server.ParameterServerTransport(
             self.optimizer.parameters, self.workload, worker.server, worker.world_size
@@ -112,12 +127,12 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         if worker.rank == 0:
             self.channel.begin()
         if self.strategy is not None:
-            self.broadcast(0.0)  # nobody pulls before that
+            self.broadcast(0.0)  # no worker pulls before process 0 has sent the weights
         return ParameterServerClient(self.channel, worker.rank, worker.world_size, self.workload.learning_rate)
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
-        """Be the server of `update=async`; never returns."""
+        """Run the server of `update=async`. Never returns."""
         server.serve(address)
 
     def build(self) -> None:
@@ -125,10 +140,11 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
         self.loss_scale = LossScale(self.updates.loss_scaling, self.worker.num_replicas)
-        alone = self.strategy is None and not self.settings.asynchronous
-        # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
-        part: Any = (lambda python: python) if alone else self._function
-        whole: Any = self._function if alone else functools.partial(tf.function, autograph=False)
+        single = self.strategy is None and not self.settings.asynchronous
+        # With a single process, a step is a single function. With several processes, each part is a
+        # function, and XLA does not compile the sum.
+        part: Any = (lambda python: python) if single else self._function
+        whole: Any = self._function if single else functools.partial(tf.function, autograph=False)
         self._gradients, self._update = part(self._backward), part(self._apply)
         self._step, self._summed_gradients = whole(self._train), whole(self._reduced)
         self._loss, self._outputs = self._function(self._forward), self._function(self._evaluated)
@@ -137,7 +153,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return tf.function(python, autograph=False, jit_compile=self.compiled, reduce_retracing=self.any_shape)
 
     def _warm_up(self) -> None:
-        """What the run is going to do, once for every shape: kernels are chosen, functions traced."""
+        """Run each pass once for every shape, so that kernels are selected and functions are
+        traced.
+        """
         passes: dict[str, Callable[[Batch], object]] = {
             "train": functools.partial(self.step, learning_rate=0.0),
             "forward_backward": self.backward,
@@ -152,23 +170,31 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     # -- a step ---------------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
-        """Forward, backward, sum over replicas, update; or forward, backward, and the gradients to the server."""
+        """Run an optimizer step, or push the gradients of `update=async` to the server.
+
+        An optimizer step computes the gradients, sums them over replicas and updates the
+        parameters.
+        """
         if self.settings.asynchronous:
             self._push_gradients(batch)
             return
         scalars = np.array([1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32)
         tensors = [tf.constant(scalars), *self.tensors(batch, training=True)]
-        # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
+        # Call the concrete function directly, because the signature look-up of tf.function costs
+        # 0.2 ms per call.
         shapes = () if self.any_shape else tuple(tuple(array.shape) for array in tensors[1:])
         if shapes not in self._traced:
-            first, *others = tensors
+            first, *arrays = tensors
             if self.any_shape:
-                others = [tf.TensorSpec([None] * array.shape.rank, array.dtype) for array in others]
-            self._traced[shapes] = self._step.get_concrete_function(first, *others)
+                arrays = [tf.TensorSpec([None] * array.shape.rank, array.dtype) for array in arrays]
+            self._traced[shapes] = self._step.get_concrete_function(first, *arrays)
         self._traced[shapes](*tensors)
 
     def _push_gradients(self, batch: Batch) -> None:
-        """One asynchronous update; while setup warms up there is no server yet, and nothing is updated."""
+        """Run an asynchronous update.
+
+        During the warm-up in `setup` there is no server yet, and the parameters do not change.
+        """
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         gradients = self._gradients(scale, *self.tensors(batch, training=True))
         if self.exchange is not None:
@@ -176,32 +202,40 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             self.exchange.push()
 
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
-        """One step; scalars are 1 / global_weight_sum and those of the optimizer."""
+        """Run a step. `scalars` are 1 / global_weight_sum and the scalars of the optimizer."""
         self.traces += 1
         gradients = self._reduced(scalars[0], *inputs)
         self._update(gradients, scalars[1:])
 
     def _reduced(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Gradients, summed over pieces and replicas; a dynamic scale is still in them."""
+        """Return the gradients, summed over pieces and replicas. They include a dynamic loss
+        scale.
+        """
         gradients = self._gradients(scale, *inputs)
         summed = self.sum_over_replicas(list(gradients.values()))
         return dict(zip(gradients, summed, strict=True))
 
     def _backward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Gradients of this replica's part of the loss, which is added to `total`."""
+        """Return the gradients of this replica's part of the loss, and add the loss to `total`."""
         zeros = {name: tf.zeros(value.shape) for name, value in self.optimizer.parameters.items()}
         loss, gradients = self._over_pieces(functools.partial(self.gradients_of, scale), zeros, inputs)
         self.total.assign_add(tf.cast(loss, tf.float64))
         return self.loss_scale.unscaled(gradients)
 
     def _apply(self, gradients: Tensors, scalars: tf.Tensor) -> None:
-        """Check for overflow, unscale, clip and update, on every replica alike; a step that overflows is not taken."""
+        """Check for overflow, unscale, clip and update, equally on every replica.
+
+        A step that overflows is skipped.
+        """
         unscaled, taken = self.loss_scale.checked(gradients)
         self.optimizer.apply(clipped(unscaled, self.updates.clip_norm), scalars, taken)
         self.loss_scale.advance(taken)
 
     def _over_pieces(self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]) -> Part:
-        """Return the sum of `compute` over the batch's pieces, one after the other: only one piece's activations live."""
+        """Return the sum of `compute` over the pieces of the batch, computed in sequence.
+
+        Only the activations of one piece are in memory.
+        """
         count = self.updates.accumulation_steps
         if count == 1:
             return compute(dict(zip(self.inputs, inputs, strict=True)))
@@ -217,21 +251,26 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
         return loss, sums
 
-    # -- the other modes ------------------------------------------------------------------------------------------
+    # -- remaining modes ------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensors:
-        """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
-        # That the function returns them keeps TensorFlow from leaving them out.
+        """Return the gradients of a batch, summed over replicas. They include a dynamic loss scale.
+
+        Only running statistics are updated.
+        """
+        # The function returns the gradients. Otherwise, TensorFlow would prune their computation.
         scale = tf.constant(np.float32(1 / batch.global_weight_sum))
         return self._summed_gradients(scale, *self.tensors(batch, training=True))
 
     def run_loss(self, batch: Batch) -> None:
-        """Compute the loss of a batch without gradients; running statistics move, as in a step."""
+        """Compute the loss of a batch without gradients. Running statistics are updated, as in a
+        step.
+        """
         tensors = self.tensors(batch, training=True)
         self._loss(tf.constant(np.float32(1 / batch.global_weight_sum)), *tensors)
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
-        """Adds this replica's part of the loss to `total`."""
+        """Add this replica's part of the loss to `total`."""
         loss, _ = self._over_pieces(lambda piece: (self.loss(self.model, piece) * scale, {}), {}, inputs)
         self.total.assign_add(tf.cast(loss, tf.float64))
 
@@ -242,7 +281,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return dict(self.outputs(self.model, dict(zip(self.evaluation_inputs, inputs, strict=True))))
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Of the parameters that are trained, in fp32, joined and cut into chunks."""
+        """Return the size of the trained parameters' fp32 gradients, joined and cut into chunks."""
         sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
         return GradientAllReduceInfo(FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS))
 
@@ -260,7 +299,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
 
 
 def _pieces(array: tf.Tensor, count: int) -> tf.Tensor:
-    """(count · n, …) to (count, n, …)."""
-    known = array.shape.is_fully_defined()
-    first, *others = array.shape if known else (tf.shape(array)[axis] for axis in range(array.shape.rank))
-    return tf.reshape(array, [count, first // count, *others])
+    """Reshape (count · n, …) to (count, n, …)."""
+    is_static = array.shape.is_fully_defined()
+    first, *rest = array.shape if is_static else (tf.shape(array)[axis] for axis in range(array.shape.rank))
+    return tf.reshape(array, [count, first // count, *rest])

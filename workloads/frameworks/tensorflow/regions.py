@@ -1,9 +1,10 @@
-"""Regions of maps in TensorFlow: pooling by bilinear samples (ROIAlign) over the levels of a pyramid, and suppression.
+"""ROIAlign over the levels of a pyramid, and non-maximum suppression, in TensorFlow.
 
-ROIAlign as He et al. 2017 and their reference have it: no half-pixel shift, two samples in each direction of a bin, regions at
-least one cell wide. `crop_and_resize` takes the samples. It gives 0 beyond a map's outermost cells, ROIAlign beyond one more;
-so maps get a border of one cell, which repeats the outermost ones (`bordered`). XLA refuses the operator: pooling stays out of
-compiled functions.
+ROIAlign follows He et al. 2017 and their reference: no half-pixel shift, two samples in each
+direction of a bin, regions at least one cell wide. `crop_and_resize` computes the samples. Beyond
+the outermost cells of a map, `crop_and_resize` returns 0, while ROIAlign extends the map by another
+cell. Therefore, `bordered` adds a border of one cell, which repeats the outermost cells. XLA does
+not support the operator, so compiled functions do not include pooling.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import tensorflow as tf
 from workloads.common.arrays import Float32s, Int64s
 
 SAMPLES = 2
-"""In each direction of a bin."""
+"""Samples in each direction of a bin."""
 
 
 def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Places of the boxes (n, 4) that no better kept one overlaps by more than `most_iou`, best first."""
+    """Return the indices of the boxes (n, 4) that remain after non-maximum suppression, best first.
+
+    A box is dropped if a better remaining box overlaps it by more than `most_iou`.
+    """
     with tf.device("CPU:0"):
         kept = tf.raw_ops.NonMaxSuppressionV3(
             boxes=boxes, scores=scores, max_output_size=len(boxes), iou_threshold=most_iou, score_threshold=-np.inf
@@ -29,30 +33,38 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
 
 
 def bordered(maps: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Maps (B, h, w, C) as `pool` takes them: (B, h + 2, w + 2, C) in fp32, a place needs more digits than bf16 has."""
-    return [tf.pad(tf.cast(one, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC") for one in maps]
+    """Pad maps (B, h, w, C) for `pool`: (B, h + 2, w + 2, C) in fp32.
+
+    A position on a map needs more digits than bf16 has.
+    """
+    return [tf.pad(tf.cast(level_map, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC") for level_map in maps]
 
 
 def pool(maps: Sequence[tf.Tensor], strides: Sequence[int], boxes: tf.Tensor, level: tf.Tensor, side: int) -> tf.Tensor:
-    """(B·R, side, side, C) of regions (B, R, 4) in pixels, each from the bordered map that `level` (B, R) names.
+    """Return the pooled regions (B·R, side, side, C) of regions (B, R, 4) in pixels.
 
-    Each level pools its own regions; how many these are is no part of the trace.
+    `level` (B, R) is the index of each region's bordered map. Each level pools only its regions.
+    The trace does not depend on the number of regions per level.
     """
     count, rows, of_level = tf.shape(boxes)[1], tf.reshape(boxes, [-1, 4]), tf.reshape(level, [-1])
     places, parts = [], []
-    for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
+    for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
         here = tf.cast(tf.where(of_level == number)[:, 0], tf.int32)
         places.append(here)
-        parts.append(_pool_one(one, tf.gather(rows, here) / stride, here // count, side))
+        parts.append(_pool_level(level_map, tf.gather(rows, here) / stride, here // count, side))
     return tf.dynamic_stitch(places, parts)
 
 
-def _pool_one(one: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, side: int) -> tf.Tensor:
-    """(n, side, side, C) of boxes (n, 4) in cells of a bordered map, of these `images` (n,)."""
+def _pool_level(level_map: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, side: int) -> tf.Tensor:
+    """Return the pooled regions (n, side, side, C) of a bordered map.
+
+    `boxes` (n, 4) are in cells. `images` (n,) are the indices of their images.
+    """
     size = tf.maximum(boxes[:, 2:] - boxes[:, :2], 1)
     to_first = size / (2 * SAMPLES * side)  # half of the distance between samples
     first, last = boxes[:, :2] + to_first + 1, boxes[:, :2] + size - to_first + 1
-    last_cell = tf.constant([one.shape[2] - 1, one.shape[1] - 1], tf.float32)
-    ends = tf.reverse(tf.stack([first / last_cell, last / last_cell], 1), [2])  # as shares of the map, y before x
-    samples = tf.image.crop_and_resize(one, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2)
+    last_cell = tf.constant([level_map.shape[2] - 1, level_map.shape[1] - 1], tf.float32)
+    # as fractions of the map, y before x
+    ends = tf.reverse(tf.stack([first / last_cell, last / last_cell], 1), [2])
+    samples = tf.image.crop_and_resize(level_map, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2)
     return tf.nn.avg_pool2d(samples, SAMPLES, SAMPLES, "VALID")

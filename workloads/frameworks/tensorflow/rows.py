@@ -1,7 +1,8 @@
-"""Sequences without their padding in TensorFlow: one row for each position that counts, padded only for attention.
+"""Sequences without padding in TensorFlow: one row per valid position, padded only for attention.
 
-B sequences padded to L, R rows, H heads of e values. To pad, to cut out the heads and to put them first is one look-up of rows
-of e values; the way back is another, and each is the other's gradient: nothing is transposed.
+Shapes: B sequences padded to L, R rows, H heads of e values. A single gather of rows of e values
+pads the sequences, separates the heads and moves the head axis to the front. A second gather
+reverses this. Each of both gathers is the gradient of its counterpart, so no transpose is needed.
 """
 
 from __future__ import annotations
@@ -12,53 +13,62 @@ from typing import Any
 import tensorflow as tf
 
 Graded = tuple[Any, Callable[..., Any]]
-"""A value and its gradient's function."""
+"""A value, and the function of its gradient."""
 
 
 class Rows:
-    """The R positions of B sequences that count: in each the first `lengths`; under XLA, which wants known sizes, all."""
+    """The R valid positions of B sequences, which are the first `lengths` positions of each
+    sequence.
+
+    Under XLA, which needs static sizes, the rows include all positions.
+    """
 
     def __init__(self, lengths: tf.Tensor, length: int | tf.Tensor, heads: int, every: bool) -> None:
-        """`lengths` (B,) of sequences that are padded at their ends to `length`; `every`: padding has rows too."""
+        """Index the rows of sequences with `lengths` (B,), padded at their ends to `length`.
+
+        If `every`, padding positions have rows too.
+        """
         self.sequences, self.length, self.heads = tf.shape(lengths)[0], length, heads
         self.mask = tf.range(length) < lengths[:, None]
-        """(B, L) True where a position counts."""
+        """Validity of each position, (B, L)."""
         self.places = _all_places(lengths.shape[0], length) if every else tf.cast(tf.where(self.mask), tf.int32)
-        """(R, 2): which sequence each row belongs to, and which place of it."""
+        """Sequence and position of each row, (R, 2)."""
         self.sequence, self.position = self.places[:, 0], self.places[:, 1]
         self._parts: dict[int, list[tf.Tensor]] = {}
         places = self.sequence[:, None] * self.heads + tf.range(self.heads)
         self._back = places * length + self.position[:, None]
-        """Where (R, H) rows of e values come from in (B, H, L)."""
+        """Indices of the (R, H) rows of e values in (B, H, L)."""
 
     def of(self, array: tf.Tensor) -> tf.Tensor:
-        """Values (B, L) of the rows, (R,)."""
+        """Return the values of the rows, (R,), from an array (B, L)."""
         return tf.gather_nd(array, self.places)
 
     def padded(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
-        """x (R, parts · H · e) to as many (B, H, L, e), zeros at padding."""
-        width, there = x.shape[1], self._rows_of(parts)
+        """Pad x (R, parts · H · e) and split it into `parts` arrays (B, H, L, e), with zeros at
+        padding.
+        """
+        width, sources = x.shape[1], self._rows_of(parts)
         size = width // (parts * self.heads)
 
         @tf.custom_gradient
         def cut(x: tf.Tensor) -> Graded:
             def gradient(*upstream: tf.Tensor) -> tf.Tensor:
-                planes = [tf.gather(tf.reshape(one, [-1, size]), self._back) for one in upstream]
+                planes = [tf.gather(tf.reshape(part, [-1, size]), self._back) for part in upstream]
                 return tf.reshape(tf.stack(planes, 1), [-1, width])
 
             rows = _and_zeros(tf.reshape(x, [-1, size]))
-            return [tf.gather(rows, numbers) for numbers in there], gradient
+            return [tf.gather(rows, numbers) for numbers in sources], gradient
 
         return cut(x)
 
     def packed(self, x: tf.Tensor) -> tf.Tensor:
-        """(B, H, L, e) to (R, H · e)."""
-        size, (there,) = x.shape[3], self._rows_of(1)
+        """Pack (B, H, L, e) into (R, H · e)."""
+        size, (sources,) = x.shape[3], self._rows_of(1)
 
         @tf.custom_gradient
         def joined(x: tf.Tensor) -> Graded:
             def gradient(upstream: tf.Tensor) -> tf.Tensor:
-                return tf.gather(_and_zeros(tf.reshape(upstream, [-1, size])), there)
+                return tf.gather(_and_zeros(tf.reshape(upstream, [-1, size])), sources)
 
             gathered = tf.gather(tf.reshape(x, [-1, size]), self._back)
             return tf.reshape(gathered, [-1, self.heads * size]), gradient
@@ -66,7 +76,10 @@ class Rows:
         return joined(x)
 
     def _rows_of(self, parts: int) -> list[tf.Tensor]:
-        """For each part, where (B, H, L) rows of e values come from in (R, parts, H); at padding the number after the last."""
+        """Return for each part the indices (B, H, L) of its rows of e values in (R, parts, H).
+
+        At padding, the index is the index after the last row.
+        """
         if parts not in self._parts:
             count = tf.shape(self.sequence)[0]
             ranks = tf.scatter_nd(self.places, tf.range(1, count + 1), tf.shape(self.mask))[:, None] - 1
@@ -77,10 +90,10 @@ class Rows:
 
 
 def _and_zeros(x: tf.Tensor) -> tf.Tensor:
-    """x (n, e) and a row of zeros."""
+    """Append a row of zeros to x (n, e)."""
     return tf.concat([x, tf.zeros([1, x.shape[1]], x.dtype)], 0)
 
 
 def _all_places(sequences: int, length: int) -> tf.Tensor:
-    """(B · L, 2)"""
+    """Return the sequence and position of all positions, (B · L, 2)."""
     return tf.reshape(tf.stack(tf.meshgrid(tf.range(sequences), tf.range(length), indexing="ij"), -1), [-1, 2])

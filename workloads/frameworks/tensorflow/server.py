@@ -1,11 +1,13 @@
-"""Asynchronous SGD in TensorFlow: variables on a parameter-server task, which every worker's session pulls from and pushes to.
+"""Asynchronous SGD in TensorFlow: variables on a parameter-server task that the workers' sessions
+read and update.
 
-`tf.distribute.ParameterServerStrategy` has one coordinator that hands functions to passive workers; here each worker runs the
-loop, with its data, for itself, and two programs in eager mode share no variables. So the server is a `tf.distribute.Server` of
-job `ps`, and each worker opens a session of graph mode on it, in which variables of one name are one variable. All operators
-of that graph run on the server; the model is trained in eager mode as ever.
+`tf.distribute.ParameterServerStrategy` has a single coordinator that sends functions to passive
+workers. In this suite, each worker runs the training loop on its data, and two programs in eager
+mode cannot share variables. Therefore, the server is a `tf.distribute.Server` of job `ps`, and each
+worker opens a graph-mode session on it. Variables with the same name are shared by all sessions.
+All operators of this graph run on the server. The model is trained in eager mode.
 
-A critical section keeps the updates apart: an update, and a copy of the weights, is whole.
+A critical section makes each update and each copy of the weights atomic.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ _MUTEX = "weights"
 
 
 def serve(address: str) -> None:
-    """Hold variables for the workers' sessions; never returns."""
+    """Run the server that holds the variables of the workers' sessions. Never returns."""
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, device_count={"GPU": 0})
     tf.distribute.Server({"ps": [address]}, job_name="ps", task_index=0, config=config).join()
 
 
 class ParameterServerTransport:
-    """A worker's way to the server (`workloads.api.ParameterServerTransport`)."""
+    """Connection of a worker to the server (`workloads.api.ParameterServerTransport`)."""
 
     def __init__(self, parameters: Mapping[str, tf.Variable], workload: Workload, address: str, workers: int) -> None:
         self._parameters = dict(parameters)
@@ -44,26 +46,28 @@ class ParameterServerTransport:
         self._session = tf.compat.v1.Session(f"grpc://{address}", graph=graph)
 
     def _build(self, shapes: Mapping[str, tuple[int, ...]], workload: Workload) -> None:
-        """Variables and the two operations of the graph; the same names in every worker."""
+        """Create the variables and the operations of the graph, with the same names in every
+        worker.
+        """
         total = sum(self._sizes.values()) + self._tail
         model = Model(shapes)
         optimizer = build_optimizer(model, workload)
         counts = tf.Variable(tf.zeros([self._tail]), name="counts", trainable=False)
         section = tf.CriticalSection(name=_MUTEX, shared_name=_MUTEX)
-        self._given = tf.compat.v1.placeholder(tf.float32, [total])
+        self._input = tf.compat.v1.placeholder(tf.float32, [total])
 
-        @tf.function(autograph=False)  # keeps the order of assignments, which a graph does not
-        def update(given: tf.Tensor) -> tf.Tensor:
-            gradients, tail = self._parts(given, shapes)
+        @tf.function(autograph=False)  # keeps the order of assignments, unlike a graph
+        def update(vector: tf.Tensor) -> tf.Tensor:
+            gradients, tail = self._parts(vector, shapes)
             optimizer.apply(gradients, tail[:1], None)
             applied = counts[0] + 1
-            own = tf.one_hot(tf.cast(tail[1], tf.int32) + 1, self._tail, on_value=True, off_value=False)
-            counts.assign(tf.where(own, applied, counts))
+            is_pusher = tf.one_hot(tf.cast(tail[1], tf.int32) + 1, self._tail, on_value=True, off_value=False)
+            counts.assign(tf.where(is_pusher, applied, counts))
             return counts[:1].assign(applied[tf.newaxis])[0]
 
         @tf.function(autograph=False)
-        def load(given: tf.Tensor) -> tf.Tensor:
-            values, tail = self._parts(given, shapes)
+        def load(vector: tf.Tensor) -> tf.Tensor:
+            values, tail = self._parts(vector, shapes)
             for name, value in values.items():
                 model.parameters[name].assign(value)
             optimizer.reset()
@@ -74,23 +78,23 @@ class ParameterServerTransport:
             return tf.concat([*(tf.reshape(model.parameters[name], [-1]) for name in shapes), counts], 0)
 
         self._push, self._load, self._pull = (
-            section.execute(function) for function in (lambda: update(self._given), lambda: load(self._given), read)
+            section.execute(function) for function in (lambda: update(self._input), lambda: load(self._input), read)
         )
         self._create = tf.compat.v1.global_variables_initializer()
 
     def _parts(self, flat: tf.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tensors, tf.Tensor]:
-        """A flat vector as tensors by name, and its tail."""
+        """Split a flat vector into tensors by name and the metadata."""
         *parts, tail = tf.split(flat, [*self._sizes.values(), self._tail])
         return {name: tf.reshape(part, shapes[name]) for name, part in zip(shapes, parts, strict=True)}, tail
 
     def begin(self) -> None:
-        """Give the server the weights that all workers begin with; one of them calls it, before anybody pulls."""
+        """Send the initial weights to the server. A single worker calls it before any worker pulls."""
         self._session.run(self._create)
         values = [value.numpy().reshape(-1) for value in self._parameters.values()]
-        self._session.run(self._load, {self._given: np.concatenate([*values, np.zeros(self._tail, np.float32)])})
+        self._session.run(self._load, {self._input: np.concatenate([*values, np.zeros(self._tail, np.float32)])})
 
     def pull(self) -> Array:
-        """The server's weights into the parameters; their tail."""
+        """Copy the server's weights into the parameters, and return the metadata."""
         flat: Array = self._session.run(self._pull)
         first = 0
         for name, value in self._parameters.items():
@@ -99,10 +103,10 @@ class ParameterServerTransport:
         return flat[first:]
 
     def push(self, tail: Array) -> None:
-        """The gradients that `hold` was given, and the tail, to the server."""
+        """Send the gradients of the last `hold` and the metadata to the server."""
         parts = [self._gradients[name].numpy().reshape(-1) for name in self._parameters]
-        self._session.run(self._push, {self._given: np.concatenate([*parts, tail])})
+        self._session.run(self._push, {self._input: np.concatenate([*parts, tail])})
 
     def hold(self, gradients: Tensors) -> None:
-        """What the next push sends, by name."""
+        """Store the gradients, by name, for the next push."""
         self._gradients = gradients

@@ -1,4 +1,4 @@
-"""The variables of a TensorFlow model by canonical name, and how they are laid out outside and inside."""
+"""Variables of a TensorFlow model by canonical name, with their canonical and internal layouts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Model:
-    """Parameters, running statistics and constants, all fp32; subclasses compute with them.
+    """Parameters, running statistics and constants, all fp32. Subclasses compute with them.
 
-    Outside (weights that are loaded, states) arrays have their canonical layout; a subclass that computes with another one
-    overrides `inside` and `outside`.
+    Weights that are loaded and states have the canonical layout. A subclass that computes in
+    another layout overrides `inside` and `outside`.
     """
 
     def __init__(self, parameters: Shapes, statistics: Shapes | None = None, constants: Shapes | None = None) -> None:
-        """Name to canonical shape; `statistics` are what training moves without gradients (batch norm), `constants` what it
-        never moves (frozen norms)."""
+        """Create the variables from their canonical shapes by name.
+
+        Args:
+            parameters: Shapes of the parameters.
+            statistics: Shapes of arrays that training changes without gradients (batch norm).
+            constants: Shapes of arrays that training never changes (frozen norms).
+        """
         self.shapes = {**parameters, **(statistics or {}), **(constants or {})}
         self.parameters = {name: self._variable(name, trainable=True) for name in parameters}
         self.statistics = {name: self._variable(name, trainable=False) for name in statistics or {}}
@@ -33,20 +38,22 @@ class Model:
         return {**self.parameters, **self.statistics, **self.constants}
 
     def _variable(self, name: str, trainable: bool) -> tf.Variable:
-        """Zeros."""
+        """Create a variable of zeros."""
         inside = self.inside(name, np.broadcast_to(np.float32(0), self.shapes[name]))  # a view: no memory
         return tf.Variable(tf.zeros(inside.shape), name=name, trainable=trainable)
 
     def inside(self, name: str, value: Array) -> Array:
-        """An array of canonical layout as the model computes with it. Default: as it is."""
+        """Convert an array from the canonical layout to the model's layout. Default: unchanged."""
         return value
 
     def outside(self, name: str, value: Array) -> Array:
-        """Inverse of `inside`, as a copy."""
+        """Convert an array to the canonical layout, the inverse of `inside`, as a copy."""
         return value.copy()
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Statistics as before training (means 0, variances 1), then the weights, which may bring statistics of their own."""
+        """Reset the statistics (means 0, variances 1), then load the weights, which may include
+        statistics.
+        """
         for name, statistic in self.statistics.items():
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
         variables = self.variables
@@ -54,7 +61,7 @@ class Model:
             variables[name].assign(self.inside(name, value))
 
     def state_dict(self) -> dict[str, Array]:
-        """Copies of all variables, in canonical layout."""
+        """Return copies of all variables in canonical layout."""
         return {name: self.outside(name, variable.numpy()) for name, variable in self.variables.items()}
 
     def load_state_dict(self, state: Arrays) -> None:

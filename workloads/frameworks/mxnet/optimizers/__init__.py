@@ -1,6 +1,8 @@
-"""Optimizers of MXNet trainers: sum over contexts, loss scaling, clipping and update, on flat vectors.
+"""Optimizers of MXNet trainers: sum over contexts, loss scaling, clipping and update, on flat
+vectors.
 
-The arithmetic is that of workloads/common/optimizers.py; which one, and how each parameter is updated, a workload says.
+The arithmetic is defined in workloads/common/optimizers.py. A workload selects the optimizer and
+the rule of each parameter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The optimizers, by MXNet's own operators where these compute what workloads/common/optimizers.py says."""
+"""The optimizers, with MXNet's operators if they match the arithmetic of
+workloads/common/optimizers.py.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,27 @@ from workloads.frameworks.mxnet.optimizers.reduction import GradientSum
 
 
 class Optimizer:
-    """`reduce`, `clip` and `update` are one step, in this order; they enqueue work and wait for nothing.
+    """Base class of the optimizers. A step is `reduce`, `clip` and `update`, which enqueue work
+    without waiting.
 
-    `weights` and `gradients` hold one flat vector per context, arranged by `layout`. Copies of the weights stay equal: every
-    context computes the same from the same numbers, or gets them from the one that did. After a step the gradients are
-    undefined. Subclasses give `apply`.
+    `weights` and `gradients` contain one flat vector per context, arranged by `layout`. The weights
+    of all contexts stay equal: every context computes the same update from the same values, or
+    receives the result of the context that computed it. After a step, the gradients are undefined.
+    Subclasses define `apply`.
 
-    A replica's part of the loss is its sum over the weight of all replicas. Where there is a scale it is also multiplied by
-    their number, so that what fp16 has to hold does not shrink with them; the sum of gradients, fp32, is divided by it
-    within the operators that update.
+    A replica's part of the loss is its sum divided by the weight of all replicas. With a loss
+    scale, it is multiplied by the number of replicas, so that values in fp16 do not shrink with
+    more replicas. The operators of the update divide the sum of gradients, which is fp32, by the
+    number.
     """
 
     skips: ClassVar[bool] = False
-    """Every step is taken."""
+    """Whether a step can be skipped. Every step is taken."""
 
     sharded: ClassVar[bool] = False
-    """Whether each context updates one segment for all, so that optimizer state exists once."""
+    """Whether each context updates a segment for all contexts, so that the optimizer state exists
+    once.
+    """
 
     def __init__(
         self,
@@ -46,30 +53,35 @@ class Optimizer:
         self.gradients = self.sum.own
         scaling = settings.loss_scaling
         self.scale = scaling.start * replicas if scaling.mode == "static" else 1.0
-        """What the loss is multiplied by."""
+        """Factor by which the loss is multiplied."""
         self.rescale = 1 / self.scale
         self.segments = self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
-        """What each context updates."""
-        owned = [vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)]
+        """Segment of the flat vector that each context updates."""
+        updated = [vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)]
         self.rule_ranges = [layout.rule_ranges(segment) for segment in self.segments]
-        """Of each context its rules with their parts of `vectors`."""
-        self.slots = {kind: [mx.nd.zeros_like(vector) for vector in owned] for kind in SLOTS[settings.name]}
-        self.vectors = list(zip(owned, self.gradients, *self.slots.values(), strict=True))
-        """Of each context what it updates: weights, gradients, and a vector of each kind."""
+        """Rules of each context, with their parts of `vectors`."""
+        self.slots = {kind: [mx.nd.zeros_like(vector) for vector in updated] for kind in SLOTS[settings.name]}
+        self.vectors = list(zip(updated, self.gradients, *self.slots.values(), strict=True))
+        """Vectors that each context updates: weights, gradients, and a vector of each kind of
+        state.
+        """
         self.prepare()
 
     def seed(self, number: int, weight: float) -> mx.nd.NDArray:
-        """What the backward pass of a sum of losses over `weight` starts from on context `number`, (1,)."""
+        """Return the initial gradient (1,) of the backward pass on context `number`.
+
+        The loss is a sum that is divided by `weight`.
+        """
         return mx.nd.full((1,), self.scale / weight, self.weights[number].context)
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
     def reduce(self) -> None:
-        """Sum the contexts' gradients."""
+        """Sum the gradients of all contexts."""
         self.sum.reduce()
 
     def clip(self) -> None:
-        """Cut the global L2 norm of the unscaled gradients to `clip_norm`, where there is one."""
+        """Limit the global L2 norm of the unscaled gradients to `clip_norm`, if it is set."""
         limit = self.settings.clip_norm
         if limit is None:
             return
@@ -79,39 +91,42 @@ class Optimizer:
             mx.nd.broadcast_mul(gradient, mx.nd.minimum(limit / norm, 1.0), out=gradient)
 
     def update(self, rate: float) -> None:
-        """One update of every context's weights at the scheduled rate."""
+        """Update the weights of every context at the scheduled learning rate."""
         self.apply(rate)
         self.share()
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make what else steps need."""
+        """Create the remaining objects that steps need."""
 
     def apply(self, rate: float) -> None:
         """Update weights and optimizer state from `self.gradients` times `self.rescale`."""
         raise NotImplementedError
 
     def share(self) -> None:
-        """Give each context what others have updated for it. Only sharded optimizers have to."""
+        """Send each context the weights that different contexts have updated. Only necessary for
+        sharded optimizers.
+        """
 
     def factor(self, name: str) -> float:
-        """A parameter's slots hold this many times its state."""
+        """Return the ratio of a parameter's slots to its state."""
         return 1.0
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Array]:
-        """Copies of the optimizer's arrays, float32, by the names `KIND.PARAMETER`."""
-        found = {}
+        """Return copies of the optimizer's arrays, float32, by the names `KIND.PARAMETER`."""
+        state = {}
         for kind, vectors in self.slots.items():
             parts = [vector.asnumpy() for vector in vectors[: None if self.sharded else 1]]
             for name, part in views(np.concatenate(parts), self.layout.shapes).items():
-                found[f"{kind}.{name}"] = part / np.float32(self.factor(name)) + np.float32(0)  # no zero is negative
-        return found
+                # avoids negative zeros
+                state[f"{kind}.{name}"] = part / np.float32(self.factor(name)) + np.float32(0)
+        return state
 
     def load_state_dict(self, state: Arrays) -> None:
-        """Inverse of `state`."""
+        """Load a state, the inverse of `state_dict`."""
         self.reset()
         for kind, vectors in self.slots.items():
             parts = (state[f"{kind}.{name}"] * np.float32(self.factor(name)) for name in self.layout.shapes)
@@ -120,23 +135,24 @@ class Optimizer:
                 vector[:] = flat[segment]
 
     def reset(self) -> None:
-        """Back to before the first step."""
+        """Reset the state to its values before the first step."""
         for vectors in self.slots.values():
             for vector in vectors:
                 vector[:] = 0.0
 
 
 class Sgd(Optimizer):
-    """v ← m·v + (g + d·w), w ← w - rate·v, in one operator.
+    """SGD: v ← m·v + (g + d·w), w ← w - rate·v, in a single operator.
 
-    MXNet's operator keeps rate·v, which a change of the rate must not touch: the buffer holds -rate·v of the last rate, and
-    the momentum of the next step carries the quotient of the two rates. While the rate is 0 the buffer keeps its scale.
+    MXNet's operator stores rate·v, but a change of the rate must not affect v. The buffer contains
+    -rate·v with the last rate, and the momentum of the next step includes the quotient of both
+    rates. While the rate is 0, the buffer keeps its scale.
     """
 
     _last_rate = 1.0
 
     def factor(self, name: str) -> float:
-        """The parameter's last rate that was not 0, with the opposite sign."""
+        """Return the parameter's last nonzero rate with the opposite sign."""
         return -self._last_rate * self.layout.rules[name].lr_multiplier
 
     def apply(self, rate: float) -> None:
@@ -146,7 +162,7 @@ class Sgd(Optimizer):
             for rule, part in rule_ranges:
                 constants = {"lr": scale * rule.lr_multiplier, "momentum": momentum, "wd": rule.decay}
                 weight, gradient = weights[part], gradients[part]
-                out = weight if rate else gradient  # at rate 0 the new weights are thrown away
+                out = weight if rate else gradient  # at rate 0, the new weights are discarded
                 mx.nd.sgd_mom_update(weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out)
         self._last_rate = scale
 
@@ -156,18 +172,20 @@ class Sgd(Optimizer):
 
 
 class Lars(Optimizer):
-    """v ← m·v + rate·ratio·(g + d·w), w ← w - v: MXNet's operators as they are, but for the norms.
+    """LARS with MXNet's operators, except for the norms: v ← m·v + rate·ratio·(g + d·w), w ← w - v.
 
-    `multi_sum_sq` adds up in float32 one by one, 2e-3 off for a large layer; the scalar product is not. Where no rule has a
-    trust ratio this is MXNet's own SGD.
+    `multi_sum_sq` accumulates sequentially in float32, with an error of 2e-3 for a large layer. The
+    scalar product is accurate. If no rule has a trust ratio, the update is MXNet's SGD.
     """
 
     def factor(self, name: str) -> float:
-        """MXNet's operators keep velocities with the opposite sign."""
+        """Return -1, because MXNet's operators store velocities with the opposite sign."""
         return -1.0
 
     def prepare(self) -> None:
-        """Those with a trust ratio one by one, and their decays and rates as arrays."""
+        """Create views of the parameters with a trust ratio, and arrays of their decays and
+        rates.
+        """
         rules = {name: rule for name, rule in self.layout.rules.items() if rule.lars_adapt and not rule.frozen}
         adapted = [name for name in self.layout.shapes if name in rules]
         self.adapted = [
@@ -187,11 +205,11 @@ class Lars(Optimizer):
             self._plain_step(number, rate)
 
     def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Where the operators put the new weights."""
+        """Return the array that receives the new weights."""
         return weight
 
     def _plain_step(self, number: int, rate: float) -> None:
-        """Update those of a context that have no trust ratio."""
+        """Update the parameters of a context that have no trust ratio."""
         weights, gradients, buffers = self.vectors[number]
         for rule, part in self.rule_ranges[number]:
             if not rule.lars_adapt:
@@ -202,17 +220,22 @@ class Lars(Optimizer):
                 )  # fmt: skip
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
-        """What the buffer's new part is multiplied by, beside the trust ratio."""
+        """Return the multiplier of the buffer's new part, without the trust ratio."""
         return rate * rule.lr_multiplier
 
     def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
-        """Update those of a context that have a trust ratio, which is computed on the device; `rates` (n,) of each."""
+        """Update the parameters of a context that have a trust ratio, which is computed on the
+        device.
+
+        `rates` (n,) are the learning rates of these parameters.
+        """
         adapted, decays, rescale = self.adapted[number], self.decays[number], self.rescale
         squares = [mx.nd.concat(*map(_square, group), dim=0) for group in list(zip(*adapted, strict=True))[:2]]
         rates = mx.nd.multi_lars(
             rates, *squares, decays, eta=self.settings.trust_coefficient, eps=0.0, rescale_grad=rescale
         )
-        # One parameter a call: the operator strides through all that it is given at once, which caches do not bear.
+        # Update a single parameter per call. The operator interleaves its accesses to all
+        # parameters of a call, which is inefficient for caches.
         for place, (weight, gradient, buffer) in enumerate(adapted):
             part = slice(place, place + 1)
             mx.nd.preloaded_multi_sgd_mom_update(
@@ -222,10 +245,15 @@ class Lars(Optimizer):
 
 
 class LarsOutside(Lars):
-    """v ← m·v + ratio·(g + d·w), w ← w - rate·v: the buffer holds -v, so that no change of the rate touches it."""
+    """LARS with the rate outside the velocity: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+
+    The buffer contains -v, so that a change of the rate does not affect it.
+    """
 
     def apply(self, rate: float) -> None:
-        """The buffer by LARS's operators at rate 1, whose weights are thrown away; then the weights."""
+        """Update the buffer with LARS's operators at rate 1, discard their weights, then update the
+        weights.
+        """
         for number, (weights, _, buffers) in enumerate(self.vectors):
             if self.adapted[number]:
                 self._adapted_step(number, mx.nd.ones_like(self.multiples[number]))
@@ -235,27 +263,28 @@ class LarsOutside(Lars):
                 weight += (rate * rule.lr_multiplier) * buffers[part]
 
     def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Over the gradient, which nobody needs any more."""
+        """Return the gradient, which is overwritten because it is no longer needed."""
         return gradient
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
-        """The parameter's own rate comes after the buffer."""
+        """Return 1, because the learning rate is applied after the buffer."""
         return 1.0
 
 
 def _square(array: mx.nd.NDArray) -> mx.nd.NDArray:
-    """Sum of squares (1,)."""
+    """Return the sum of squares (1,)."""
     vector = array.reshape((-1,))
     return mx.nd.dot(vector, vector)
 
 
 class Adam(Optimizer):
-    """Each gradient is summed once, each weight updated once, each moment stored once.
+    """Adam, which sums each gradient once, updates each weight once and stores each moment once.
 
-    The owner of a segment updates its part of the weights and copies it to the others. Epsilon is added to √(v / (1 - β2^t)),
-    as PyTorch does; MXNet's operator adds it to √v, so its learning rate and its epsilon both carry the correction. The
-    operator computes 1 - β in float32, which for 0.999 is 4.7e-5 off; that factor stays in the moments and is taken out by
-    the same two numbers.
+    The owner of a segment updates its part of the weights and copies it to the remaining contexts.
+    Epsilon is added to √(v / (1 - β2^t)), as in PyTorch. MXNet's operator adds it to √v, so its
+    learning rate and its epsilon both include the correction. The operator computes 1 - β in
+    float32, with an error of 4.7e-5 for 0.999. This factor remains in the moments and is removed by
+    the same two values.
     """
 
     sharded = True
@@ -266,23 +295,25 @@ class Adam(Optimizer):
     def apply(self, rate: float) -> None:
         self.steps += 1
         complements = [float(np.float32(1) - np.float32(beta)) for beta in self.betas]  # as the operator computes 1 - β
-        sums = [(1 - b**self.steps) / (1 - b) * own for b, own in zip(self.betas, complements, strict=True)]
+        sums = [
+            (1 - b**self.steps) / (1 - b) * complement for b, complement in zip(self.betas, complements, strict=True)
+        ]
         rate, epsilon = rate * math.sqrt(sums[1]) / sums[0], self.settings.epsilon * math.sqrt(sums[1])
         always = {"beta1": self.betas[0], "beta2": self.betas[1], "epsilon": epsilon, "rescale_grad": self.rescale}
         for vectors, rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
             for rule, part in rule_ranges:
-                weight, *others = (vector[part] for vector in vectors)
-                own = {"lr": rate * rule.lr_multiplier, "wd": rule.decay}
-                mx.nd.adam_update(weight, *others, **always, **own, out=weight)
+                weight, *slots = (vector[part] for vector in vectors)
+                constants = {"lr": rate * rule.lr_multiplier, "wd": rule.decay}
+                mx.nd.adam_update(weight, *slots, **always, **constants, out=weight)
 
     def share(self) -> None:
         for owner, segment in enumerate(self.segments):
-            for other, vector in enumerate(self.weights):
-                if other != owner:
+            for receiver, vector in enumerate(self.weights):
+                if receiver != owner:
                     self.vectors[owner][0].copyto(vector[segment])
 
     def state_dict(self) -> dict[str, Array]:
-        """The moments, and `step` (1,)."""
+        """Return the moments, and `step` (1,)."""
         return {**super().state_dict(), "step": np.array([self.steps], np.float32)}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -295,7 +326,9 @@ class Adam(Optimizer):
 
 
 class Rmsprop(Optimizer):
-    """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). MXNet's own operator adds epsilon below the root."""
+    """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). MXNet's operator adds epsilon
+    under the root.
+    """
 
     def apply(self, rate: float) -> None:
         for vectors, rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
@@ -324,10 +357,13 @@ def build_optimizer(
     settings: OptimizerSettings, layout: FlatLayout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray],
     replicas: int = 1,
 ) -> Optimizer:  # fmt: skip
-    """The optimizer that a workload names, on one flat vector of weights and one of gradients per context; `replicas`: of
-    all processes.
+    """Return the workload's optimizer on one flat vector of weights and one of gradients per
+    context.
 
-    Raises ValueError for one that there is not.
+    `replicas` is the number of replicas of all processes.
+
+    Raises:
+        ValueError: The optimizer is unknown.
     """
     kind = chosen(settings, KINDS)
     if settings.name == "lars" and not settings.lr_in_momentum:

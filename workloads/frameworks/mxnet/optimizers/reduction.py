@@ -1,4 +1,4 @@
-"""The sum of flat gradients over contexts."""
+"""Sum of flat gradients over contexts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import mxnet as mx
 
 
 class GradientSum:
-    """Sums flat gradients, one per context, in place; each context sums one segment for all.
+    """In-place sum of flat gradients, one per context, in which each context sums a segment for all
+    contexts.
 
-    `sharded`: each context then keeps the sum of its own segment alone, and what the others hold is undefined.
+    If `sharded`, each context then keeps only the sum of its segment, and the remaining segments
+    are undefined.
     """
 
     def __init__(self, gradients: Sequence[mx.nd.NDArray], sharded: bool) -> None:
@@ -21,20 +23,23 @@ class GradientSum:
         self.segments = [slice(size * number // count, size * (number + 1) // count) for number in range(count)]
         self.parts = [[vector[segment] for vector in gradients] for segment in self.segments]
         self.own = [parts[owner] for owner, parts in enumerate(self.parts)] if sharded else list(gradients)
-        """What each context holds of the sum: its segment, or all."""
+        """Part of the sum that each context stores: its segment, or the complete vector."""
         if self.store is not None:
             for owner, parts in enumerate(self.parts):
                 self.store.init(owner, parts[owner])
 
     def join(self, store: mx.kv.KVStore) -> None:
-        """Sum over the contexts of other processes too: they do the same by the same store."""
+        """Sum over the contexts of all processes, which join the same store."""
         self.store = store
         for owner, parts in enumerate(self.parts):
             store.init(owner, parts[owner])
 
     def reduce(self) -> None:
-        """Enqueue the sum. In phases, since all segments of a context are one vector to the engine: each loop runs on
-        all contexts at once."""
+        """Enqueue the sum in two phases.
+
+        All segments of a context are a single vector to the engine, so each phase runs on all
+        contexts in parallel.
+        """
         if self.store is None:
             return
         for owner, parts in enumerate(self.parts):
@@ -43,7 +48,9 @@ class GradientSum:
             self.store.pull(owner, out=parts[owner] if self.sharded else parts)
 
     def over_parts(self, values: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
-        """On every context the number (1,) of the whole sum, from the numbers of what each holds: the same bits on all."""
+        """Sum a value (1,) of each context's part over all parts, bit-identically on every
+        context.
+        """
         if not self.sharded or len(values) == 1:
             return list(values)
-        return [mx.nd.add_n(*(value.as_in_context(one.context) for value in values)) for one in values]
+        return [mx.nd.add_n(*(value.as_in_context(target.context) for value in values)) for target in values]

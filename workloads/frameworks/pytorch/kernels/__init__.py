@@ -1,8 +1,9 @@
-"""Kernels in Triton, each in place of many small ones or of a wait: dropout and samples by hash, suppression of boxes, pooling
-of regions, targets of masks, smoothed cross-entropy.
+"""Triton kernels for hashed dropout and samples, box suppression, region pooling, mask targets and
+smoothed cross-entropy.
 
-They run on GPUs alone, where Triton can compile them (it calls gcc) and a first look finds that they give what their plain
-forms give; elsewhere the plain forms do.
+Each kernel replaces many small kernels or a synchronization. The kernels only run on GPUs, if
+Triton can compile them (it calls gcc) and their results agree with the plain implementations in a
+first test. Otherwise, the plain implementations are used.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from workloads.common.randomness import stream
 from workloads.frameworks.pytorch.kernels.plain import hashed
 
 HASHES = 1_024
-"""Of a program that draws masks."""
+"""Number of hashes per program that draws masks."""
 LOGITS = 4_096
-"""Of a row, at a time."""
+"""Number of logits of a row that are processed together."""
 MAX_BOXES = 4_096
-"""Of an image, in the registers of one program."""
+"""Maximum number of boxes of an image, which are in the registers of a program."""
 
 
 def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """`workloads.common.dropout.multipliers_at` (…, width) of int64 on a GPU."""
+    """Compute `workloads.common.dropout.multipliers_at` (…, width) of int64 on a GPU."""
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
-    keys, positions = (one.contiguous() for one in torch.broadcast_tensors(keys, positions))
+    keys, positions = (array.contiguous() for array in torch.broadcast_tensors(keys, positions))
     begin, each = _begin(label), width // dropout.DRAWS
     out = torch.empty((*keys.shape, width), dtype=torch.float32, device=keys.device)
     count, factor = keys.numel() * each, _factor(rate, torch.float32)
@@ -44,13 +45,13 @@ def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -
 
 @functools.cache
 def _begin(label: str) -> int:
-    """What the hashes of a mask begin with."""
+    """Return the initial state of a mask's hashes."""
     return int(np.uint64(stream(0, f"dropout/{label}")).astype(np.int64))
 
 
 @functools.cache
 def _factor(rate: float, dtype: torch.dtype) -> float:
-    """What is kept is multiplied by, as a mask in this type has it."""
+    """Return the multiplier of kept values, rounded as in a mask of this type."""
     return float(torch.tensor(np.float32(1 / (1 - rate))).to(dtype))
 
 
@@ -58,8 +59,11 @@ def drop(
     y: Tensor, added: Tensor | None, keys: Tensor, positions: Tensor, label: str, first: int,
     rate: float, dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    """`added` + y · mask, rows (R, width) of keys and positions (R,), in `dtype`; the mask is never in memory. It is that of
-    `draw` from its value `first` on, and without `added` in y's type."""
+    """Return `added` + y · mask for rows (R, width) with keys and positions (R,), in `dtype`.
+
+    The mask is never stored in memory. It equals the mask of `draw` from value `first` on. Without
+    `added`, its multipliers are rounded to y's type.
+    """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
     y, (rows, width) = y.contiguous(), y.shape
@@ -83,7 +87,12 @@ def drop(
 
 
 def suppress(boxes: Tensor, most_iou: float) -> Tensor:
-    """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more. fp32, n ≤ BOXES_MOST."""
+    """Return 1 for each box (B, n, 4) that remains after non-maximum suppression, else 0: fp32 (B,
+    n).
+
+    The boxes are sorted best first, and n is at most MAX_BOXES. A box is dropped if a better
+    remaining box overlaps it by more than `most_iou`.
+    """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
     images, count = boxes.shape[:2]
@@ -98,8 +107,18 @@ def pool(
     cells: Tensor, number: int, stride: int, boxes: Tensor, levels: Tensor, pooled: Tensor,
     samples: int, back: bool = False,
 ) -> None:  # fmt: skip
-    """ROIAlign of the regions (B, R, 4) whose `levels` (B, R) are `number`, on that level's map (B, C, h, w), to their places
-    in `pooled` (B · R, C, side, side), both channels-last. `back`: what is there is added to the map's gradient, in fp32."""
+    """Compute ROIAlign of the regions of a level, and write the results to `pooled`.
+
+    Args:
+        cells: Map (B, C, h, w) of the level, channels-last. If `back`, the gradient of the map.
+        number: Index of the level.
+        stride: Pixels per cell.
+        boxes: Regions (B, R, 4) in pixels.
+        levels: Level of each region, (B, R).
+        pooled: Pooled regions (B · R, C, side, side), channels-last.
+        samples: Samples in each direction of a bin.
+        back: Add the gradients in `pooled` to `cells`, in fp32.
+    """
     from workloads.frameworks.pytorch.kernels import region_kernels
 
     channels, side = pooled.shape[1:3]
@@ -112,13 +131,21 @@ def pool(
 def draw_masks(
     boxes: Tensor, labels: Tensor, owners: Tensor, objects: int, polygons: Sequence[Tensor], side: int
 ) -> Tensor:  # fmt: skip
-    """(B, M, side, side) zeros and ones: what the positives among regions (B, R, 4), whose `labels` (B, R) are not 0, see of
-    their objects, `owners` (B, M) among their images' so many. `polygons`: points (N, 2), ends of polygons, of objects."""
+    """Return the mask targets (B, M, side, side) of the positive regions, zeros and ones.
+
+    Args:
+        boxes: Regions (B, R, 4).
+        labels: Labels (B, R), which are not 0 for positive regions.
+        owners: Object of each target (B, M), as an index within the image.
+        objects: Maximum number of objects of an image.
+        polygons: Points (N, 2), ends of polygons, and ends of objects.
+        side: Height and width of a mask.
+    """
     from workloads.frameworks.pytorch.kernels import region_kernels
 
     masks = torch.empty((*owners.shape, side, side), dtype=torch.float32, device=boxes.device)
     if masks.numel():
-        arrays = [one.contiguous() for one in (boxes, labels, owners, *polygons)]
+        arrays = [array.contiguous() for array in (boxes, labels, owners, *polygons)]
         values = (*arrays, masks, boxes.shape[1], owners.shape[1], objects, side)
         size = 1 << (side - 1).bit_length()
         region_kernels.draw_masks[(owners.numel(),)](*values, SIZE=size, enable_fp_fusion=False)
@@ -126,7 +153,10 @@ def draw_masks(
 
 
 def entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> tuple[Tensor, Tensor]:
-    """Terms (R,) of `entropy.smoothed_entropy` of logits (R, V), V > 0, and what `entropy_gradient` needs of them, (R,)."""
+    """Return the terms (R,) of `entropy.smoothed_entropy` for logits (R, V), V > 0.
+
+    The second result (R,) is an input of `entropy_gradient`.
+    """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
     logits, (rows, width) = logits.contiguous(), logits.shape
@@ -141,7 +171,10 @@ def entropy_gradient(
     logits: Tensor, labels: Tensor, normal: Tensor, gradient: Tensor,
     on_label: float, on_mean: float, padding: int,
 ) -> Tensor:  # fmt: skip
-    """Of the terms' sum, times `gradient`, float32 without axes: (R, V) in the logits' type."""
+    """Return the gradient of the terms' sum, (R, V) in the logits' type.
+
+    It is multiplied by `gradient`, float32 without axes.
+    """
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
     logits, (rows, width) = logits.contiguous(), logits.shape
@@ -153,11 +186,15 @@ def entropy_gradient(
 
 
 off = False
-"""Whether this run does without (`framework.kernels=off`)."""
+"""Whether this run disables the kernels (`framework.kernels=off`)."""
 
 
 def usable() -> bool:
-    """Whether the kernels compile and agree with their plain forms on the present device; if not, the worker's log says why."""
+    """Check whether the kernels compile and agree with their plain implementations on the current
+    device.
+
+    If not, the reason is printed to the worker's log.
+    """
     return not off and _all_agree()
 
 
@@ -167,19 +204,20 @@ def _all_agree() -> bool:
 
 
 def agree(*differences: Callable[[], Tensor]) -> bool:
-    """Whether kernels compile, and none of these finds that one gives other values than its plain form."""
+    """Check whether the kernels compile and no function of `differences` reports a difference."""
     try:
         if not torch.stack([differ() for differ in differences]).any():
             return True
-        why = "they give other values than their plain forms"
-    except Exception as error:  # whatever Triton, its compiler or the driver say: the plain forms are only slower
+        why = "their results differ from the plain implementations"
+    # any error of Triton, its compiler or the driver: the plain implementations are only slower
+    except Exception as error:
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[-1:]}"
-    print(f"Triton's kernels are not used: {why}", flush=True)
+    print(f"Triton kernels are disabled: {why}", flush=True)
     return False
 
 
 def _some() -> tuple[Tensor, Tensor]:
-    """Keys (50, 1) and positions (50,) of hashes."""
+    """Return keys (50, 1) and positions (50,) of hashes."""
     places = torch.arange(50, device="cuda")
     return places[:, None] * 7_919 + 3, places
 
@@ -190,7 +228,7 @@ def _masks_differ() -> Tensor:
 
 
 def _rectangles() -> Tensor:
-    """(1, 600, 4) with corners below 128."""
+    """Return boxes (1, 600, 4) with corners below 128."""
     keys, places = _some()
     corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(1) % 97
     return torch.cat([corners, corners + 1 + corners.flip(2) % 31], -1)
@@ -207,7 +245,9 @@ def _boxes_differ() -> Tensor:
 
 
 def _pools_differ() -> Tensor:
-    """By more than rounding; two levels of two images."""
+    """Check whether `pool` differs from torchvision by more than rounding, on two levels of two
+    images.
+    """
     from torchvision.ops import roi_align
 
     boxes, values = _rectangles().view(2, 300, 4), hashed(*_some(), "w", 100, 0.5).flatten()
@@ -222,14 +262,14 @@ def _pools_differ() -> Tensor:
         pool(back, number, stride, boxes, levels, slope, 2, back=True)
         with torch.inference_mode(False), torch.enable_grad():
             leaf = cells.clone().requires_grad_()
-            wanted = roi_align(leaf, rows.clone(), 3, 1 / stride, 2)[number::2]
-            (steep,) = torch.autograd.grad(wanted, leaf, slope[number::2].clone())
-        apart += [(pooled[number::2] - wanted).abs().max(), (back - steep).abs().max() / 600]
+            expected = roi_align(leaf, rows.clone(), 3, 1 / stride, 2)[number::2]
+            (steep,) = torch.autograd.grad(expected, leaf, slope[number::2].clone())
+        apart += [(pooled[number::2] - expected).abs().max(), (back - steep).abs().max() / 600]
     return torch.stack(apart).max() > 1e-4
 
 
 def _entropies_differ() -> Tensor:
-    """By more than rounding."""
+    """Check whether the entropy kernels differ from PyTorch by more than rounding."""
     keys, places = _some()
     logits = hashed(keys[:, 0], places, "z", 5_000, 0.5) * 3
     shares = (0.9, 0.1, 0)
@@ -237,6 +277,6 @@ def _entropies_differ() -> Tensor:
     steep = entropy_gradient(logits, places, normal, torch.ones_like(normal[0]), *shares)
     with torch.inference_mode(False), torch.enable_grad():
         leaf = logits.clone().requires_grad_()
-        wanted = F.cross_entropy(leaf, places.clone(), ignore_index=0, reduction="sum", label_smoothing=0.1)
-        (slope,) = torch.autograd.grad(wanted, leaf)
-    return ((terms.sum() - wanted).abs() > 1e-4 * wanted) | ((steep - slope).abs() > 1e-5).any()
+        expected = F.cross_entropy(leaf, places.clone(), ignore_index=0, reduction="sum", label_smoothing=0.1)
+        (slope,) = torch.autograd.grad(expected, leaf)
+    return ((terms.sum() - expected).abs() > 1e-4 * expected) | ((steep - slope).abs() > 1e-5).any()

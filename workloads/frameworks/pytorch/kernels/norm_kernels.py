@@ -1,6 +1,7 @@
-"""Batch norm of a map (rows, channels), with the sum and the ReLU after it, in Triton. Imported as triton_kernels.py is.
+"""Triton kernels of batch norm on a map (rows, channels), with the following sum and ReLU.
 
-A program of `statistics` and `slopes` goes through `each` rows of CHANNELS channels, ROWS at a time.
+The module is imported under the same conditions as triton_kernels.py. A program of `statistics` and
+`slopes` processes `each` rows of CHANNELS channels in blocks of ROWS rows.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import triton.language as tl
 def statistics(  # type: ignore[no-untyped-def]
     x, means, squares, rows, channels, each, ROWS: tl.constexpr, CHANNELS: tl.constexpr
 ):
-    """Of each part of the rows: the channels' means and sums of squared distances from them, (parts, channels)."""
+    """Compute the means, and the sums of squared differences from them, of each part of the rows.
+
+    Both results are (parts, channels).
+    """
     part = tl.program_id(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     count = tl.zeros([CHANNELS], tl.float32)
@@ -22,15 +26,15 @@ def statistics(  # type: ignore[no-untyped-def]
     while first < each:
         inner = first + tl.arange(0, ROWS)
         row = part.to(tl.int64) * each + inner
-        there = (inner < each) & (row < rows)
-        inside = there[:, None] & (channel < channels)[None, :]
+        valid = (inner < each) & (row < rows)
+        inside = valid[:, None] & (channel < channels)[None, :]
         value = tl.load(x + row[:, None] * channels + channel[None, :], mask=inside, other=0.0).to(tl.float32)
-        here = tl.maximum(tl.sum(there.to(tl.float32), 0), 1.0)
-        own = tl.sum(value, 0) / here
-        apart = tl.where(inside, value - own[None, :], 0.0)
-        here = tl.sum(there.to(tl.float32), 0)
+        here = tl.maximum(tl.sum(valid.to(tl.float32), 0), 1.0)
+        block_mean = tl.sum(value, 0) / here
+        apart = tl.where(inside, value - block_mean[None, :], 0.0)
+        here = tl.sum(valid.to(tl.float32), 0)
         total = tl.maximum(count + here, 1.0)
-        away = own - mean
+        away = block_mean - mean
         square += tl.sum(apart * apart, 0) + away * away * count * here / total
         mean += away * here / total
         count += here
@@ -44,7 +48,10 @@ def joined(  # type: ignore[no-untyped-def]
     means, squares, mean, scale, running_mean, running_var, rows, channels, each, parts, momentum, epsilon,
     PARTS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """All parts together: `mean` and `scale` = 1 / √(variance + ε) of each channel; running statistics move."""
+    """Combine all parts into `mean` and `scale` = 1 / √(variance + ε) of each channel.
+
+    The kernel also updates the running statistics.
+    """
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     part = tl.arange(0, PARTS)
     inside = (part < parts)[:, None] & (channel < channels)[None, :]
@@ -68,7 +75,7 @@ def applied(  # type: ignore[no-untyped-def]
     x, shortcut, out, mean, scale, weight, bias, rows, channels,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """ReLU of the normalised map, with SUM after `shortcut` is added."""
+    """Compute the ReLU of the normalized map. With SUM, add `shortcut` first."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     here = channel < channels
@@ -88,8 +95,12 @@ def slopes(  # type: ignore[no-untyped-def]
     gradient, out, x, passed, sums, mean, scale, weight, bias, rows, channels, each,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """Of each part of the rows, sums of the gradient that passes the ReLU and of its product with the normalised map,
-    (2, parts, channels); with SUM that gradient itself, which is the shortcut's. Without it ReLU's input is computed anew."""
+    """Compute the sums of two maps over each part of the rows, (2, parts, channels).
+
+    The first map is the gradient after ReLU's backward pass, the second is its product with the
+    normalized map. With SUM, the first map is also stored, because it is the gradient of the
+    shortcut. Without SUM, ReLU's input is recomputed.
+    """
     part, parts = tl.program_id(0), tl.num_programs(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     here = channel < channels
@@ -123,7 +134,11 @@ def returned(  # type: ignore[no-untyped-def]
     gradient, x, back, totals, mean, scale, weight, bias, rows, channels,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of x; `totals` (2, channels): the sums of `slopes`, all parts. With SUM `gradient` has passed the ReLU."""
+    """Compute the gradient of x.
+
+    `totals` (2, channels) are the sums of `slopes` over all parts. With SUM, `gradient` is already
+    multiplied by ReLU's derivative.
+    """
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     here = channel < channels

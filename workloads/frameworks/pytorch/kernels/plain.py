@@ -1,4 +1,4 @@
-"""What the kernels that hash compute, by PyTorch's own operators."""
+"""Plain implementations of the hash kernels with PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 
 
 def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """`workloads.common.dropout.multipliers_at` of int64 by the device's integers."""
+    """Compute `workloads.common.dropout.multipliers_at` of int64 with the device's integer
+    operators.
+    """
     shape, begin = (1,) * (max(keys.ndim, positions.ndim) + 1), _signed(int(stream(0, f"dropout/{label}")))
     state, draws_of_each = torch.full(shape, begin, device=keys.device), width // dropout.DRAWS
     for coordinate in (keys[..., None], positions[..., None], torch.arange(draws_of_each, device=keys.device)):
@@ -21,7 +23,10 @@ def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float)
 
 
 def hash_step(state: Tensor, coordinate: Tensor) -> Tensor:
-    """`randomness.bits` of one coordinate more; int64 wraps as uint64 does, but its shift keeps the sign."""
+    """Apply a step of `randomness.bits` for a coordinate.
+
+    int64 wraps as uint64 does, but its right shift keeps the sign, so `shifted` is used.
+    """
     state = state + (coordinate + 1) * _signed(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
         state = (state ^ shifted(state, shift)) * _signed(multiplier)
@@ -29,10 +34,10 @@ def hash_step(state: Tensor, coordinate: Tensor) -> Tensor:
 
 
 def shifted(state: Tensor, count: int) -> Tensor:
-    """Logical shift to the right."""
+    """Shift right logically."""
     return (state >> count) & ((1 << (64 - count)) - 1)
 
 
 def _signed(value: int) -> int:
-    """The int64 with the bits of a uint64."""
+    """Convert a uint64 to the int64 with the same bits."""
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -1,4 +1,6 @@
-"""Regions of maps and of polygons, in Triton. Imported as triton_kernels.py is."""
+"""Triton kernels for regions of maps and polygons, imported under the same conditions as
+triton_kernels.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import triton.language as tl
 
 @triton.jit
 def _line(at, cells):  # type: ignore[no-untyped-def]
-    """Of a place on a line of cells: the cells beside it and their weights, as ROIAlign has them."""
+    """Return the cells adjacent to a position along an axis, and their weights, as ROIAlign defines
+    them.
+    """
     inside = ((at >= -1) & (at <= cells)).to(tl.float32)
     at = tl.maximum(at, 0.0)
     low = tl.minimum(at.to(tl.int32), cells - 1)
@@ -22,13 +26,16 @@ def pool(  # type: ignore[no-untyped-def]
     cells, boxes, levels, pooled, number, stride, height, width, channels, of_image,
     BACK: tl.constexpr, SIDE: tl.constexpr, SAMPLES: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """ROIAlign of the regions that level `number` has: from its map `cells` (B, height, width, channels) to `pooled`
-    (B · of_image, SIDE, SIDE, channels); a program for a region and a row of bins. BACK: `pooled` is its gradient, which is
-    added to the map's, float32."""
+    """Compute ROIAlign of the regions of level `number`, with a program per region and row of bins.
+
+    The map `cells` is (B, height, width, channels), and `pooled` is (B · of_image, SIDE, SIDE,
+    channels). With BACK, `pooled` contains the gradient, which is added to the map's gradient
+    `cells`, float32.
+    """
     region = tl.program_id(0)
     if tl.load(levels + region) == number:
         row, at = tl.program_id(1), tl.arange(0, CHANNELS)
-        there = at < channels
+        valid = at < channels
         cells += (region // of_image).to(tl.int64) * height * width * channels
         pooled += (region.to(tl.int64) * SIDE + row) * SIDE * channels
         left, top = tl.load(boxes + region * 4) / stride, tl.load(boxes + region * 4 + 1) / stride
@@ -37,7 +44,7 @@ def pool(  # type: ignore[no-untyped-def]
         for column in range(SIDE):
             total = tl.zeros([CHANNELS], tl.float32)
             if BACK:
-                total += tl.load(pooled + column * channels + at, mask=there, other=0.0).to(tl.float32)
+                total += tl.load(pooled + column * channels + at, mask=valid, other=0.0).to(tl.float32)
                 total /= SAMPLES * SAMPLES
             for sample in tl.static_range(SAMPLES * SAMPLES):
                 y = top + (row + (sample // SAMPLES + 0.5) / SAMPLES) * down
@@ -50,25 +57,29 @@ def pool(  # type: ignore[no-untyped-def]
                     weight = (lower if corner // 2 else upper) * (far if corner % 2 else near)
                     cell = cells + place * channels + at
                     if BACK:
-                        tl.atomic_add(cell, total * weight, mask=there)
+                        tl.atomic_add(cell, total * weight, mask=valid)
                     else:
-                        total += tl.load(cell, mask=there, other=0.0).to(tl.float32) * weight
+                        total += tl.load(cell, mask=valid, other=0.0).to(tl.float32) * weight
             if not BACK:
                 total /= SAMPLES * SAMPLES
-                tl.store(pooled + column * channels + at, total.to(pooled.dtype.element_ty), mask=there)
+                tl.store(pooled + column * channels + at, total.to(pooled.dtype.element_ty), mask=valid)
 
 
 @triton.jit
 def _vertex(points, place, edge, ratio):  # type: ignore[no-untyped-def]
-    """A coordinate of a polygon's vertex in fifths of a region's pixels."""
+    """Return a coordinate of a polygon's vertex in fifths of a region's pixels."""
     moved = (tl.load(points + 2 * place) - edge) * ratio
     return (5.0 * moved.to(tl.float64) + 0.5).to(tl.int32)
 
 
 @triton.jit
 def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
-    """Where an edge goes from fifth 5 c + 2 to the next one of each of `columns`: whether it does, and the lesser of its fifths
-    in y there, as COCO's tool walks from one to the next along the longer side."""
+    """Find the columns in which an edge crosses from fifth 5 c + 2 to the next fifth in x.
+
+    Returns:
+        Whether the edge crosses each column c of `columns`, and the smaller y of both fifths. The edge is
+        rasterized along its longer side, as in COCO's tool.
+    """
     wide, high = tl.abs(to_x - x), tl.abs(to_y - y)
     swap = ((wide >= high) & (x > to_x)) | ((wide < high) & (y > to_y))
     low_x, low_y = tl.where(swap, to_x, x), tl.where(swap, to_y, y)
@@ -84,7 +95,8 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
     else:
         slope = (end_x - low_x).to(tl.float64) / high.to(tl.float64)
         rises = end_x > low_x
-        # The first step that is beyond, within two of where the line without rounding is.
+        # The first step after the crossing. It is within two steps of the position without
+        # rounding.
         steps = (middle - low_x).to(tl.float64) + 0.5
         steps = tl.floor(tl.where(crosses, steps, 0.0) / tl.where(end_x == low_x, 1.0, slope)) - 1.0
         for _ in tl.static_range(3):
@@ -98,9 +110,12 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
 def draw_masks(  # type: ignore[no-untyped-def]
     boxes, labels, owners, points, polygon_ends, object_ends, out, regions, slots, objects, side, SIZE: tl.constexpr
 ):
-    """What positives see of their objects (workloads/maskrcnn/masks.py, `targets`), bit for bit COCO's: (B · slots, side, side)
-    zeros and ones, a program for each slot. A pixel is inside a polygon whose edges cross its column above it an odd number of
-    times. Products and sums of float64 must not be fused."""
+    """Draw the mask targets of positive regions, (B · slots, side, side) zeros and ones.
+
+    The masks equal COCO's masks bit for bit (workloads/maskrcnn/masks.py, `targets`). Each slot has
+    a program. A pixel is inside a polygon if the polygon's edges cross the pixel's column above it
+    an odd number of times. Products and sums of float64 must not be fused.
+    """
     slot = tl.program_id(0)
     image = slot // slots
     region = image * regions + slot - image * slots

@@ -1,4 +1,6 @@
-"""The kernels themselves. Imported where Triton is there and a GPU, or by tests in Triton's interpreter."""
+"""Triton kernels, imported only if Triton and a GPU are available, or by tests in Triton's
+interpreter.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2
 
 
 def _signed(value: int) -> tl.constexpr:
-    """The int64 with the bits of a uint64: products and sums of both wrap alike."""
+    """Convert a uint64 to the int64 with the same bits. Products and sums of both types wrap
+    equally.
+    """
     return tl.constexpr(value - (1 << 64) if value >> 63 else value)
 
 
@@ -18,7 +22,7 @@ _GAMMA, _MULTIPLIER_1, _MULTIPLIER_2 = _signed(GAMMA), _signed(MULTIPLIER_1), _s
 
 @triton.jit
 def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
-    """`randomness.bits` of one coordinate more; its shifts keep no sign."""
+    """Apply a step of `randomness.bits` for a coordinate, with logical right shifts."""
     state = state + (coordinate + 1) * _GAMMA
     state = (state ^ ((state >> 30) & ((1 << 34) - 1))) * _MULTIPLIER_1
     state = (state ^ ((state >> 27) & ((1 << 37) - 1))) * _MULTIPLIER_2
@@ -27,7 +31,9 @@ def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _kept(state, least, factor):  # type: ignore[no-untyped-def]
-    """Four values of each hash: `factor`, or 0 where 16 of its bits are below `least`."""
+    """Return four values of each hash: 0 if the 16 bits of a value are below `least`, else
+    `factor`.
+    """
     even = tl.interleave(state & 65535, (state >> 32) & 65535)
     odd = tl.interleave((state >> 16) & 65535, (state >> 48) & 65535)
     return tl.where(tl.interleave(even, odd) >= least, factor, 0.0).to(tl.float32)
@@ -35,7 +41,10 @@ def _kept(state, least, factor):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Dropout masks: `count` hashes, `each` of them to a row, which has a key and a position; four values of a hash."""
+    """Draw dropout masks with `count` hashes, each of which yields four values.
+
+    A row, which has a key and a position, uses `each` hashes.
+    """
     first = tl.program_id(0).to(tl.int64) * BLOCK
     at = first + tl.arange(0, BLOCK)
     row = at // each
@@ -50,7 +59,11 @@ def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.cons
 def drop(  # type: ignore[no-untyped-def]
     y, x, keys, positions, out, begin, first, least, factor, each, ADDED: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Rows y (R, 4 · each) times the masks that `draw` has for their keys and positions, from hash `first` on; ADDED: and x."""
+    """Multiply rows y (R, 4 · each) by the masks that `draw` computes from their keys and
+    positions.
+
+    The masks begin at hash `first`. With ADDED, x is added to the product.
+    """
     row = tl.program_id(0).to(tl.int64)
     number = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     state = _hashed(_hashed(begin, tl.load(keys + row)), tl.load(positions + row))
@@ -65,7 +78,12 @@ def drop(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Which of an image's boxes (count, 4), best first, no better kept one overlaps by more; one program for an image."""
+    """Mark the boxes of an image (count, 4) that remain after non-maximum suppression, one program
+    per image.
+
+    The boxes are sorted best first. A box is dropped if a better remaining box overlaps it by more
+    than `most_iou`.
+    """
     boxes += tl.program_id(0).to(tl.int64) * count * 4
     at = tl.arange(0, SIZE)
     inside = at < count
@@ -92,7 +110,7 @@ def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore
 
 @triton.jit
 def _permuted(order, x, inside, left_size, right_size, width, ROUNDS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """One pass of `randomness.Permutation`: `order` has its tables (ROUNDS, width) of int32."""
+    """Apply a pass of `randomness.Permutation`, whose tables `order` are int32 (ROUNDS, width)."""
     left = x // right_size
     right = x - left * right_size
     for number in tl.static_range(ROUNDS):
@@ -110,15 +128,18 @@ def rated(  # type: ignore[no-untyped-def]
     order, draw, of_user, of_item, bitmap, users, items, labels, weights, count, size, left_size, right_size, width,
     items_total, row_bytes, ROUNDS: tl.constexpr, NEGATIVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Training samples of NCF (workloads/ncf/data.py) from `draw`: the first position, how many count, the negatives' key.
+    """Compute the training samples of NCF (workloads/ncf/data.py).
 
-    A sample beyond those that count is all 0. Of `size` samples every 1 + NEGATIVES-th is a positive.
+    `draw` contains the first position, the number of valid samples and the key of the negatives.
+    Samples after the valid samples are all 0. Of `size` samples, every (1 + NEGATIVES)-th sample is
+    a positive.
     """
     first, real, key = tl.load(draw), tl.load(draw + 1), tl.load(draw + 2)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < real
     sample = _permuted(order, tl.where(inside, first + at, first), inside, left_size, right_size, width, ROUNDS)
-    while tl.max(((sample >= size) & inside).to(tl.int32), 0) > 0:  # the permutation walks on
+    # repeat the permutation until all samples are in range
+    while tl.max(((sample >= size) & inside).to(tl.int32), 0) > 0:
         beyond = sample >= size
         walked = _permuted(order, sample, inside & beyond, left_size, right_size, width, ROUNDS)
         sample = tl.where(beyond, walked, sample)
@@ -144,7 +165,10 @@ def rated(  # type: ignore[no-untyped-def]
 def entropy(  # type: ignore[no-untyped-def]
     logits, labels, terms, normal, on_label, on_mean, padding, width, BLOCK: tl.constexpr
 ):
-    """Smoothed cross-entropy of each row of logits (R, width), one program for a row; `normal`: logarithms of their sums."""
+    """Compute the smoothed cross-entropy of each row of logits (R, width), with a program per row.
+
+    `normal` receives the logarithm of each row's sum of exponentials.
+    """
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + row)
     logits += row * width
@@ -161,8 +185,8 @@ def entropy(  # type: ignore[no-untyped-def]
         first += BLOCK
     highest = tl.max(most, 0)
     summed = tl.log(tl.sum(total * tl.exp(most - highest), 0)) + highest
-    wanted = tl.load(logits + label).to(tl.float32)
-    term = on_label * (summed - wanted) + on_mean * (summed - tl.sum(plain, 0) / width)
+    of_label = tl.load(logits + label).to(tl.float32)
+    term = on_label * (summed - of_label) + on_mean * (summed - tl.sum(plain, 0) / width)
     tl.store(terms + row, tl.where(label != padding, term, 0.0))
     tl.store(normal + row, summed)
 
@@ -171,7 +195,10 @@ def entropy(  # type: ignore[no-untyped-def]
 def entropy_gradient(  # type: ignore[no-untyped-def]
     logits, labels, normal, gradient, out, on_label, on_mean, padding, width, BLOCK: tl.constexpr
 ):
-    """Of `entropy`, times `gradient`, in the logits' type; a program for a row and BLOCK of its values."""
+    """Compute the gradient of `entropy` times `gradient`, in the logits' type.
+
+    Each program processes BLOCK values of a row.
+    """
     row = tl.program_id(0).to(tl.int64)
     label, summed = tl.load(labels + row), tl.load(normal + row)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

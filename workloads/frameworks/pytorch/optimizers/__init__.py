@@ -1,6 +1,7 @@
-"""Optimizers, clipping and loss scaling for PyTorch trainers: the arithmetic of workloads/common/optimizers.py.
+"""Optimizers, clipping and loss scaling of PyTorch trainers (arithmetic of
+workloads/common/optimizers.py).
 
-Nothing here waits for the device: whether a step is skipped is decided and carried out there.
+These functions do not synchronize with the device, which decides whether a step is skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The optimizers: SGD, Adam and RMSprop by PyTorch's own operators, LARS composed of few launches for all parameters."""
+"""The optimizers: SGD, Adam and RMSprop with PyTorch's operators, and LARS with few kernel launches
+for all parameters.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,13 @@ from workloads.frameworks.pytorch.graphs import Rate
 
 
 class Optimizer(ABC):
-    """Updates parameters from their `.grad`. Its state starts at 0 and is allocated by the constructor."""
+    """Base class of the optimizers, which update parameters from their `.grad`.
+
+    The constructor allocates the state, which starts at 0.
+    """
 
     skips: ClassVar[bool] = False
-    """Whether `step` looks at `overflow`."""
+    """Whether `step` supports `overflow`."""
 
     def __init__(
         self, parameters: Mapping[str, Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
@@ -27,7 +32,7 @@ class Optimizer(ABC):
         self.settings = settings
         self.parameters = {name: value for name, value in parameters.items() if not rule_of[name].frozen}
         self.groups: dict[ParameterRule, list[str]] = {}
-        """Names of the parameters that share a rule."""
+        """Names of the parameters with the same rule."""
         for name in self.parameters:
             self.groups.setdefault(rule_of[name], []).append(name)
         self.slots = {
@@ -38,15 +43,17 @@ class Optimizer(ABC):
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027 - LARS needs nothing else
-        """Make what else steps need."""
+        """Create the remaining objects that steps need."""
 
     @abstractmethod
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
-        """One update at the scheduled learning rate, which may lie on the device; where `overflow` (float32, no axes, on the
-        device) is 1, neither parameters nor state change."""
+        """Run an update at the scheduled learning rate, which may be a tensor on the device.
+
+        If `overflow` (float32, no axes, on the device) is 1, parameters and state do not change.
+        """
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The state itself, no copies, by the names `KIND.PARAMETER`."""
+        """Return the state without copying it, by the names `KIND.PARAMETER`."""
         return {f"{kind}.{name}": slot for kind, slots in self.slots.items() for name, slot in slots.items()}
 
     @torch.no_grad()
@@ -60,25 +67,31 @@ class Optimizer(ABC):
 
 
 class Stock(Optimizer):
-    """By one of torch.optim's: subclasses make it, and give each parameter's state to it (`keep`)."""
+    """Optimizer that uses a class of torch.optim.
+
+    Subclasses create the torch.optim object and pass each parameter's state to it (`keep`).
+    """
 
     optimizer: torch.optim.Optimizer
 
     def groups_of_torch(self) -> list[dict[str, Any]]:
-        """The parameters as torch.optim takes them: a group for every rule."""
+        """Return the parameter groups of torch.optim: a group for every rule."""
         return [
             {"params": [self.parameters[name] for name in names], "weight_decay": rule.decay, "rule": rule}
             for rule, names in self.groups.items()
         ]
 
     def keep(self, **slots: Mapping[str, Tensor]) -> None:
-        """Each parameter's state under torch.optim's names for it."""
+        """Store each parameter's state under torch.optim's names."""
         for name, parameter in self.parameters.items():
             self.optimizer.state[parameter] = {kind: of_kind[name] for kind, of_kind in slots.items()}
 
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
-        """One step of torch.optim's; a fused operator reads `overflow` on the device (the attributes are
-        torch.amp.GradScaler's way to say it)."""
+        """Run a step of torch.optim.
+
+        A fused operator reads `overflow` on the device. torch.amp.GradScaler passes it through the
+        same attributes.
+        """
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rule"].lr_multiplier
         if overflow is None:
@@ -90,7 +103,9 @@ class Stock(Optimizer):
 
 
 class Sgd(Stock):
-    """v ← m·v + (g + d·w), w ← w - rate·v. Without momentum there are no velocities, and no state."""
+    """SGD: v ← m·v + (g + d·w), w ← w - rate·v. Without momentum there are no velocities and no
+    state.
+    """
 
     skips = True
 
@@ -104,9 +119,11 @@ class Sgd(Stock):
 
 
 class Lars(Optimizer):
-    """LARS (arXiv 1708.03888), and SGD with the rate inside the velocity, which is the same without trust ratios.
+    """LARS (arXiv 1708.03888), and SGD with the rate inside the velocity, which is LARS without
+    trust ratios.
 
-    inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v. outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+    With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v + ratio·(g +
+    d·w), w ← w - rate·v.
     """
 
     @torch.no_grad()
@@ -116,22 +133,25 @@ class Lars(Optimizer):
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]
             velocities = [self.slots["velocity"][name] for name in names]
-            own_rate = rate * rule.lr_multiplier
-            scales = self._scales(weights, gradients, rule, own_rate if inside else 1.0)
+            group_rate = rate * rule.lr_multiplier
+            scales = self._scales(weights, gradients, rule, group_rate if inside else 1.0)
             if rule.decay:
                 gradients = list(torch._foreach_add(gradients, weights, alpha=rule.decay))
             torch._foreach_mul_(velocities, self.settings.momentum)
             torch._foreach_add_(velocities, torch._foreach_mul(gradients, scales))
-            if inside or isinstance(own_rate, float):
-                torch._foreach_add_(weights, velocities, alpha=-1.0 if inside else -own_rate)
+            if inside or isinstance(group_rate, float):
+                torch._foreach_add_(weights, velocities, alpha=-1.0 if inside else -group_rate)
             else:
-                torch._foreach_add_(weights, torch._foreach_mul(velocities, -own_rate))
+                torch._foreach_add_(weights, torch._foreach_mul(velocities, -group_rate))
 
     def _scales(self, weights: list[Tensor], gradients: list[Tensor], rule: ParameterRule, rate: Rate) -> list[Tensor]:
-        """`rate` times the trust ratio of each parameter, on the device: nothing waits for it."""
+        """Return `rate` times the trust ratio of each parameter, on the device, without
+        synchronization.
+        """
         if not rule.lars_adapt:
             if isinstance(rate, float):
-                rate = torch.full((), rate, device=weights[0].device)  # `tensor` would wait for the device
+                # `torch.tensor` would synchronize with the device
+                rate = torch.full((), rate, device=weights[0].device)
             return [rate] * len(weights)
         of_weights = torch.stack(torch._foreach_norm(weights))
         of_gradients = torch.stack(torch._foreach_norm(gradients))
@@ -146,7 +166,9 @@ class Adam(Stock):
     skips = True
 
     def prepare(self) -> None:
-        """Beside the moments a count of steps for each parameter, as PyTorch wants it; all counts are alike."""
+        """Create the optimizer, with a step count per parameter, as PyTorch requires. All counts
+        are equal.
+        """
         values, device = self.settings, next(iter(self.parameters.values())).device
         self.optimizer = torch.optim.Adam(
             self.groups_of_torch(), lr=0.0, betas=(values.beta1, values.beta2), eps=values.epsilon, fused=True,
@@ -156,7 +178,7 @@ class Adam(Stock):
         self.keep(step=dict(zip(self.parameters, self.steps.unbind(), strict=True)), **self.slots)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The moments, and `step` (1,)."""
+        """Return the moments, and `step` (1,)."""
         return {**super().state_dict(), "step": self.steps[:1]}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -169,11 +191,15 @@ class Adam(Stock):
 
 
 class Rmsprop(Stock):
-    """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε): torch.optim's, which has Keras 2.1's form when it is neither
-    centred nor given a momentum."""
+    """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
+
+    torch.optim's RMSprop has Keras 2.1's form if it is not centered and has no momentum.
+    """
 
     def prepare(self) -> None:
-        """torch.optim counts steps on the CPU and does not use them."""
+        """Create the optimizer. torch.optim counts its steps on the CPU, but does not use the
+        count.
+        """
         values = self.settings
         self.optimizer = torch.optim.RMSprop(
             self.groups_of_torch(), lr=0.0, alpha=values.rho, eps=values.epsilon, foreach=True
@@ -187,8 +213,9 @@ KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rm
 def build_optimizer(
     parameters: Mapping[str, Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
 ) -> Optimizer:
-    """The optimizer that `settings` name, for all parameters whose rule does not freeze them. Allocates its state.
+    """Return the optimizer of `settings` for all trained parameters, and allocate its state.
 
-    Raises ValueError for one that there is not.
+    Raises:
+        ValueError: The optimizer is unknown.
     """
     return chosen(settings, KINDS)(parameters, rules, settings)

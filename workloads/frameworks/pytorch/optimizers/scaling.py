@@ -1,4 +1,6 @@
-"""Clipping of gradients and scaling of the loss, on the device: the host learns neither a norm nor an overflow."""
+"""Gradient clipping and loss scaling on the device, without copies of norms or overflow flags to
+the host.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from workloads.api import Arrays, LossScaling
 
 
 def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
-    """Multiply all gradients by min(1, clip_norm / their global L2 norm), in place; None: nothing.
+    """Multiply all gradients in place by min(1, clip_norm / their global L2 norm). None: keep them
+    unchanged.
 
-    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, which other frameworks do not.
+    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, unlike the clipping of the suite's other
+    frameworks.
     """
     if clip_norm is None:
         return
@@ -20,7 +24,7 @@ def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
 
 
 class LossScaler:
-    """What the loss is multiplied by; the operators are those of torch.amp.GradScaler, which has no upper limit."""
+    """Loss scale. It uses the operators of torch.amp.GradScaler, which has no upper limit."""
 
     def __init__(self, settings: LossScaling, device: torch.device) -> None:
         assert settings.mode in ("none", "static", "dynamic"), settings.mode
@@ -28,13 +32,17 @@ class LossScaler:
         self.settings = settings
         self.dynamic = settings.mode == "dynamic"
         self.factor = settings.start if settings.mode == "static" else 1.0
-        """none and static."""
+        """Scale of the modes none and static."""
         if self.dynamic:
             self.scale = torch.full((), settings.start, device=device)
             self.clean_steps = torch.zeros((), dtype=torch.int32, device=device)
 
     def scaled(self, loss: Tensor, replicas: int = 1) -> Tensor:
-        """The loss times the scale, and times the replicas where gradients will be averaged though a sum is wanted."""
+        """Return the loss times the scale.
+
+        It is also multiplied by `replicas`, to compensate for gradients that are averaged instead
+        of summed.
+        """
         if self.dynamic:
             return loss * (replicas * self.scale)
         factor = replicas * self.factor
@@ -43,7 +51,9 @@ class LossScaler:
     def unscale(self, gradients: list[Tensor]) -> Tensor | None:
         """Divide gradients, summed over replicas, by the scale, in place.
 
-        Returns, under dynamic scaling, whether any of them is not finite: float32 0 or 1 without axes, on the device.
+        Returns:
+            With dynamic scaling, a tensor on the device without axes: 1.0 if any gradient is not finite, else 0.0.
+            Otherwise None.
         """
         if self.dynamic:
             overflow = torch.zeros_like(self.scale)
@@ -54,7 +64,7 @@ class LossScaler:
         return None
 
     def update(self, overflow: Tensor | None) -> None:
-        """The scale of the next step."""
+        """Update the scale for the next step."""
         if overflow is None:
             return
         values = self.settings
@@ -64,7 +74,7 @@ class LossScaler:
         self.scale.clamp_(max=values.maximum)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Dynamic scaling: `loss_scale` and `loss_scale.clean_steps`, each (1,)."""
+        """Return `loss_scale` and `loss_scale.clean_steps`, each (1,), if the scale is dynamic."""
         if not self.dynamic:
             return {}
         return {"loss_scale": self.scale.view(1), "loss_scale.clean_steps": self.clean_steps.view(1)}

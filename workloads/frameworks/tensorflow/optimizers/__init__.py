@@ -1,4 +1,6 @@
-"""Optimizers, clipping and loss scaling of TensorFlow trainers: the arithmetic of workloads/common/optimizers.py."""
+"""Optimizers, clipping and loss scaling of TensorFlow trainers (arithmetic of
+workloads/common/optimizers.py).
+"""
 
 from __future__ import annotations
 

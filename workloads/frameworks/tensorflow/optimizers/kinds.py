@@ -1,4 +1,6 @@
-"""The optimizers: which parameters they update, their state, their arithmetic in TensorFlow's operators."""
+"""The optimizers: selection of the trained parameters, state, and arithmetic in TensorFlow
+operators.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +17,40 @@ from workloads.frameworks.tensorflow.variables import Model
 
 
 class Optimizer:
-    """State, 0 at first, and `apply`, which a `tf.function` may call: nothing in it depends on a Python number of the step."""
+    """State, initially 0, and `apply`, which a `tf.function` may call.
+
+    `apply` does not depend on a Python value that changes from step to step.
+    """
 
     skips: ClassVar[bool] = False
-    """Whether `apply` looks at `taken`."""
+    """Whether `apply` supports `taken`."""
 
     def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
         self.model, self.settings = model, settings
-        every = {name: rules(name) for name in model.parameters}
-        self.rules = {name: rule for name, rule in every.items() if not rule.frozen}
+        all_rules = {name: rules(name) for name in model.parameters}
+        self.rules = {name: rule for name, rule in all_rules.items() if not rule.frozen}
         self.parameters = {name: model.parameters[name] for name in self.rules}
-        """Those that are trained: frozen ones have no gradient and no state."""
+        """Trained parameters. Frozen parameters have no gradient and no state."""
         self.slots = {
             kind: {name: tf.Variable(tf.zeros(value.shape), trainable=False) for name, value in self.parameters.items()}
             for kind in SLOTS[settings.name]
         }
-        """Kind to parameter to variable, laid out like the parameter."""
+        """Kind to parameter to variable, in the layout of the parameter."""
 
     def scalars(self, rate: float) -> list[float]:
-        """What `apply` takes for the next step, as numbers of the host; called once before each step."""
+        """Return the scalars that `apply` needs for the next step, on the host.
+
+        Call it once before each step.
+        """
         return [rate]
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """One update by gradients in the parameters' layout; `scalars` (n,) are fp32.
+        """Run one update with gradients in the parameters' layout.
 
-        `taken`: a boolean scalar on the device, False to leave everything as it is; None: always taken.
+        Args:
+            gradients: Gradients by name of the parameter.
+            scalars: Result of `scalars`, fp32 (n,).
+            taken: Boolean scalar on the device. False skips the update. None is equivalent to True.
         """
         raise NotImplementedError
 
@@ -49,7 +60,7 @@ class Optimizer:
                 slot.assign(tf.zeros(slot.shape))
 
     def state_dict(self) -> dict[str, Array]:
-        """Copies of the state by the names `KIND.PARAMETER`, in canonical layout."""
+        """Return copies of the state by the names `KIND.PARAMETER`, in canonical layout."""
         return {
             f"{kind}.{name}": self.model.outside(name, slot.numpy())
             for kind, slots in self.slots.items()
@@ -62,12 +73,12 @@ class Optimizer:
                 slot.assign(self.model.inside(name, state[f"{kind}.{name}"]))
 
     def rate_of(self, name: str, rate: tf.Tensor) -> tf.Tensor:
-        """The parameter's own rate."""
+        """Return the learning rate of a parameter."""
         multiple = self.rules[name].lr_multiplier
         return rate if multiple == 1 else rate * multiple
 
     def decayed(self, name: str, gradient: tf.Tensor) -> tf.Tensor:
-        """g + d·w."""
+        """Return g + d·w."""
         decay = self.rules[name].decay
         return gradient + decay * self.parameters[name] if decay else gradient
 
@@ -78,14 +89,15 @@ class Sgd(Optimizer):
     skips = True
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """v ← m·v + (g + d·w), w ← w - rate·v; `scalars` hold the rate."""
+        """Run v ← m·v + (g + d·w), w ← w - rate·v. `scalars` contains the rate."""
         for name, gradient in gradients.items():
             self.accumulate(name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken)
 
     def accumulate(self, name: str, update: tf.Tensor, rate: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """v ← m·v + update, w ← w - rate·v, in one operator; a step that is not taken is one of v ← 1·v + 0, w ← w - 0·v.
+        """Run v ← m·v + update, w ← w - rate·v in one operator.
 
-        A selection, not a branch: a branch would have to bring the decision to the host.
+        A step that is not taken runs v ← 1·v + 0, w ← w - 0·v. The values are selected on the
+        device, because a branch would copy the decision to the host.
         """
         weight, velocity = self.parameters[name], self.slots["velocity"][name]
         values = {"lr": rate, "grad": update, "momentum": float(self.settings.momentum)}
@@ -96,23 +108,27 @@ class Sgd(Optimizer):
 
 
 class Lars(Sgd):
-    """LARS: a trust ratio for each parameter, and maybe the rate, is inside the velocity; SGD of that kind has no ratios."""
+    """LARS, which has a trust ratio for each parameter inside the velocity.
+
+    The learning rate may also be inside the velocity. SGD of that kind has no ratios.
+    """
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v; outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+        """Run an update. `scalars` contains the rate.
 
-        `scalars` hold the rate.
+        With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v +
+        ratio·(g + d·w), w ← w - rate·v.
         """
-        one, inside = tf.constant(1.0), self.settings.lr_in_momentum
+        unit, inside = tf.constant(1.0), self.settings.lr_in_momentum
         for name, gradient in gradients.items():
             weight, rule = self.parameters[name].read_value(), self.rules[name]
             rate = self.rate_of(name, scalars[0])
-            before, after = (rate, one) if inside else (one, rate)
+            before, after = (rate, unit) if inside else (unit, rate)
             scale = before * self._ratio(weight, gradient, rule) if rule.lars_adapt else before
             self.accumulate(name, scale * self.decayed(name, gradient), after, taken)
 
     def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
-        """The trust ratio, on the device: nothing waits for it."""
+        """Return the trust ratio on the device, without synchronization."""
         of_weight, of_gradient = tf.norm(weight), tf.norm(gradient)
         coefficient = self.settings.trust_coefficient
         ratio = coefficient * tf.math.divide_no_nan(of_weight, of_gradient + rule.decay * of_weight)
@@ -120,14 +136,16 @@ class Lars(Sgd):
 
 
 class Adam(Optimizer):
-    """Adam with epsilon beside √(v / (1 - β2^t)), as in PyTorch.
+    """Adam with epsilon added to √(v / (1 - β2^t)), as in PyTorch.
 
-    TensorFlow's operator adds epsilon to √v: rate and epsilon carry the corrections for t, which the host counts.
+    TensorFlow's operator adds epsilon to √v. The rate and epsilon include the corrections for t,
+    which is counted on the host.
     """
 
     def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
         super().__init__(model, rules, settings)
-        # The operator works with float32 betas; corrections from the same values keep its averages unbiased.
+        # The operator computes with float32 betas. Corrections from the same values keep its
+        # averages unbiased.
         self.betas = (float(np.float32(settings.beta1)), float(np.float32(settings.beta2)))
         self.steps = 0
 
@@ -137,9 +155,10 @@ class Adam(Optimizer):
         return [rate * math.sqrt(correction2) / correction1, self.settings.epsilon * math.sqrt(correction2)]
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate·m / (√v + ε), rate and ε corrected.
+        """Run m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate·m / (√v + ε).
 
-        With powers of 0 the operator applies rate and epsilon as they are.
+        The rate and ε are corrected. With beta powers of 0, the operator applies both values
+        unchanged.
         """
         rate, epsilon = scalars[0], scalars[1]
         for name, gradient in gradients.items():
@@ -155,7 +174,7 @@ class Adam(Optimizer):
         self.steps = 0
 
     def state_dict(self) -> dict[str, Array]:
-        """The moments, and `step` (1,)."""
+        """Return the moments, and `step` (1,)."""
         return {**super().state_dict(), "step": np.array([self.steps], np.float32)}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -164,10 +183,10 @@ class Adam(Optimizer):
 
 
 class Rmsprop(Optimizer):
-    """RMSprop in Keras 2.1's form. TensorFlow's own operator has epsilon under the root."""
+    """RMSprop in Keras 2.1's form. TensorFlow's operator has epsilon under the root."""
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε); `scalars` hold the rate."""
+        """Run s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε). `scalars` contains the rate."""
         rho, epsilon = self.settings.rho, self.settings.epsilon
         for name, bare in gradients.items():
             gradient, rate = self.decayed(name, bare), self.rate_of(name, scalars[0])
@@ -181,6 +200,10 @@ KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rm
 
 
 def build_optimizer(model: Model, workload: Workload) -> Optimizer:
-    """The workload's optimizer over the parameters that it does not freeze. Raises ValueError for an unknown one."""
+    """Return the workload's optimizer for the trained parameters.
+
+    Raises:
+        ValueError: The optimizer is unknown.
+    """
     settings = workload.optimizer()
     return chosen(settings, KINDS)(model, workload.parameter_rule, settings)

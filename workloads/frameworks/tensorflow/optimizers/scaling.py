@@ -1,4 +1,4 @@
-"""What happens to gradients before the update: loss scaling, the search for overflow, clipping."""
+"""Operations on gradients before the update: loss scaling, overflow checks and clipping."""
 
 from __future__ import annotations
 
@@ -10,38 +10,44 @@ from workloads.frameworks.tensorflow.variables import Tensors
 
 
 class LossScale:
-    """The scale of the loss. A dynamic one lives on the device and changes there: the host never asks for it.
+    """Loss scale. A dynamic scale is stored and updated on the device, without copies to the host.
 
-    A replica's part of the loss is its sum over the weight of all replicas. It is also multiplied by their number, so that
-    what fp16 has to hold does not shrink with them; the sum of gradients, which is fp32, is divided by it.
+    A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied
+    by the number of replicas, so that values in fp16 do not shrink with more replicas. The sum of
+    gradients, which is fp32, is divided by the number.
     """
 
     def __init__(self, settings: LossScaling, replicas: int = 1) -> None:
         self.settings, self.replicas = settings, replicas
         self.fixed = settings.start * replicas if settings.mode == "static" else 1.0
         self.variables: dict[str, tf.Variable] = {}
-        """By the names under which they stand in a trainer's state; fp32 scalars."""
+        """fp32 scalars by their names in a trainer's state. Empty without dynamic scaling."""
         if settings.mode == "dynamic":
             for name in ("loss_scale", "loss_scale.clean_steps"):
                 self.variables[name] = tf.Variable(0.0, trainable=False)
             self.reset()
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
-        """The loss as it is differentiated."""
+        """Return the loss times the scale, which is then differentiated."""
         if self.variables:
             return loss * (self.variables["loss_scale"] * self.replicas)
         return loss if self.fixed == 1 else loss * self.fixed
 
     def unscaled(self, gradients: Tensors) -> Tensors:
-        """This replica's gradients without a static scale: before the sum, where XLA divides in passing."""
+        """Return this replica's gradients without a static scale.
+
+        XLA fuses this division with other operations, because it precedes the sum.
+        """
         if self.fixed == 1:
             return gradients
         return {name: gradient / self.fixed for name, gradient in gradients.items()}
 
     def checked(self, gradients: Tensors) -> tuple[Tensors, tf.Tensor | None]:
-        """Gradients summed over replicas without a dynamic scale, and whether the step is taken: all of them were finite.
+        """Remove a dynamic scale from gradients summed over replicas, and check them for overflow.
 
-        None: it always is.
+        Returns:
+            Gradients, and whether all of them are finite. None instead of a boolean means that every step is
+            taken.
         """
         if not self.variables:
             return gradients, None
@@ -50,7 +56,9 @@ class LossScale:
         return {name: gradient / scale for name, gradient in gradients.items()}, taken
 
     def advance(self, taken: tf.Tensor | None) -> None:
-        """The scale of the next step, after one that was taken or not (see common/optimizers.py, LossScale)."""
+        """Update the scale after a step that was taken or skipped (LossScale in
+        workloads/common/optimizers.py).
+        """
         if taken is None:
             return
         scale, clean_steps = self.variables.values()
@@ -65,7 +73,7 @@ class LossScale:
             variable.assign(value)
 
     def state_dict(self) -> dict[str, Array]:
-        """`loss_scale` and `loss_scale.clean_steps`, each (1,), where the scale is dynamic."""
+        """Return `loss_scale` and `loss_scale.clean_steps`, each (1,), if the scale is dynamic."""
         return {name: np.array([variable.numpy()], np.float32) for name, variable in self.variables.items()}
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -74,9 +82,13 @@ class LossScale:
 
 
 def clipped(gradients: Tensors, clip_norm: float | None) -> Tensors:
-    """The gradients, cut so that their global L2 norm is at most `clip_norm`; computed on the device. None: as they are."""
+    """Scale the gradients so that their global L2 norm is at most `clip_norm`, on the device.
+
+    None: return the gradients unchanged.
+    """
     if clip_norm is None:
         return gradients
     norm = tf.linalg.global_norm(list(gradients.values()))
-    factor = clip_norm / tf.maximum(norm, clip_norm)  # min(1, clip_norm / norm), also where the norm is 0
+    # min(1, clip_norm / norm), also if the norm is 0
+    factor = clip_norm / tf.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}
