@@ -214,7 +214,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 
         loss, gradients, moved = self._over_pieces(add, (jnp.float32(0), zeros, _squeezed(moved)), batch)
         if self.worker.num_replicas > 1:
-            # join all gradients: each collective adds latency
+            # All gradients are joined, because each collective adds latency.
             flat, unravel = ravel_pytree(gradients)
             gradients = unravel(jax.lax.psum(flat, AXIS))
         return gradients, _joined(moved), _added(total, loss * scalars[0])

@@ -188,6 +188,6 @@ def _clipped(gradients: Values, clip_norm: float | None) -> Values:
     if clip_norm is None:
         return gradients
     norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))
-    # min(1, clip_norm / norm), also if the norm is 0
+    # The factor is min(1, clip_norm / norm), also if the norm is 0.
     factor = clip_norm / jnp.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}

@@ -207,7 +207,7 @@ class Search:
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
         rows = len(source) * self.trainer.workload.beam.width
-        # each step overwrites the array
+        # Each step overwrites the array, so it must not alias host memory.
         kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)
         return State(self.trainer.encode(self.weights, source, lengths), kept)
 

@@ -124,7 +124,7 @@ class JaxTrainer(Trainer):
         return self._placed(array, OWN, (self.worker.num_replicas * array.shape[0], *array.shape[1:]))
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
-        # batches and weights belong to the caller
+        # Batches and weights belong to the caller, so the array must not alias them.
         local = jax.device_put(array, self.device, may_alias=False)
         return jax.make_array_from_single_device_arrays(shape, NamedSharding(self.mesh, spec), [local])
 
@@ -182,7 +182,7 @@ class JaxTrainer(Trainer):
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
         lengths = self._all_gather(np.array([[stream.tell()]], WORD))[:, 0]
-        # rounded to powers of 2, because each length is compiled
+        # The length is rounded up to a power of 2, because each length is compiled.
         length_in_words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()
         padded = np.frombuffer(stream.getvalue().ljust(WORD.itemsize * length_in_words, b"\0"), WORD)
         rows = self._all_gather(padded[None])

@@ -69,7 +69,7 @@ class ServerUpdate(mx.optimizer.Optimizer):
                 self._apply(weight, grad)
             else:
                 grad.copyto(weight)
-        # MXNet's callback would ignore the error and continue without the update
+        # MXNet's callback would ignore the error and continue without the update.
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -207,6 +207,6 @@ class Store(Meeting):
         for rank, received in enumerate(pieces):
             self._store.pull(1 + rank, out=received)
         pulled = [received.asnumpy() for received in pieces]
-        # no worker writes its next piece before all workers have read this piece
+        # No worker writes its next piece before all workers have read this piece.
         self._store._barrier()
         return pulled

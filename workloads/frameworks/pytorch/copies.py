@@ -19,7 +19,7 @@ def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[lis
 
     PyTorch keeps the pinned memory until all copies from it are complete.
     """
-    # for this thread, which would otherwise create a context on the first GPU
+    # Otherwise, this thread would create a context on the first GPU.
     torch.cuda.set_device(device)
     for step_batches in batches:
         yield [

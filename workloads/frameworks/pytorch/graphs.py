@@ -30,7 +30,7 @@ class StepGraph:
         self.arrays = {name: upload(array, device) for name, array in batch.arrays.items()}
         self.rate, self.graph = torch.zeros((), device=device), torch.cuda.CUDAGraph()
         on_device: Any = self.arrays
-        # NCCL's watchdog queries events in its thread
+        # NCCL's watchdog queries events in its thread.
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = step(replace(batch, arrays=on_device), self.rate)
 

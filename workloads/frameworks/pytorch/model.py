@@ -120,7 +120,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             [self.device.index] if self.device.type == "cuda" else None,
             broadcast_buffers=False,
             gradient_as_bucket_view=True,
-            # `no_sync` changes the graph, which must be static
+            # `no_sync` changes the graph, which must be static.
             static_graph=uses_every_parameter and self.updates.accumulation_steps == 1,
             find_unused_parameters=not uses_every_parameter,
         )

@@ -81,7 +81,7 @@ class ImageModel(Model):
         if height == width == 1 and self.as_products:
             product = tf.matmul(tf.reshape(x, [-1, inputs]), tf.reshape(weight, [inputs, outputs]))
             return tf.reshape(product, [*x.shape[:-1], outputs])
-        # with stride 1 and an odd kernel, SAME padding is equal on every side
+        # With stride 1 and an odd kernel, SAME padding is equal on every side.
         return tf.nn.conv2d(x, weight, 1, "SAME")
 
     def trunk(self, x: tf.Tensor, layers: Trunk, training: bool) -> tf.Tensor:
@@ -95,7 +95,7 @@ class ImageModel(Model):
     def stage_maps(self, x: tf.Tensor, layers: Trunk, training: bool) -> list[tf.Tensor]:
         """Return the map of every stage of `trunk`, the finest map first."""
         x = tf.nn.relu(self.unit(x, layers.stem, training))
-        # after ReLU, zeros at the border are equivalent to minus infinity
+        # After ReLU, zeros at the border are equivalent to minus infinity.
         x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:

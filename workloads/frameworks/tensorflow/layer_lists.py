@@ -49,7 +49,7 @@ class LayerNetwork(ImageModel):
             case layer_lists.Residual(block):
                 return self.residual(x, block, training)
             case layer_lists.Linear(name, inputs, _, relu):
-                # the weight expects maps that are flattened channel by channel
+                # The weight expects maps that are flattened channel by channel.
                 if x.shape.rank == 4:
                     x = tf.reshape(tf.transpose(x, [0, 3, 1, 2]), [-1, inputs])
                 x = tf.matmul(x, self.parameter(f"{name}.weight"), transpose_b=True) + self.parameter(f"{name}.bias")

@@ -64,7 +64,7 @@ def _pool_level(level_map: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, side:
     to_first = size / (2 * SAMPLES * side)  # half of the distance between samples
     first, last = boxes[:, :2] + to_first + 1, boxes[:, :2] + size - to_first + 1
     last_cell = tf.constant([level_map.shape[2] - 1, level_map.shape[1] - 1], tf.float32)
-    # as fractions of the map, y before x
+    # The ends are fractions of the map, y before x.
     ends = tf.reverse(tf.stack([first / last_cell, last / last_cell], 1), [2])
     samples = tf.image.crop_and_resize(level_map, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2)
     return tf.nn.avg_pool2d(samples, SAMPLES, SAMPLES, "VALID")

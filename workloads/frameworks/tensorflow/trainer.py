@@ -61,7 +61,7 @@ class TensorFlowTrainer(Trainer):
             handler = signal.getsignal(signal.SIGTERM)
             _extend_heartbeat_timeout()
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-            # TensorFlow's handler only records the signal, but a worker must exit on it
+            # TensorFlow's handler only records the signal, but a worker must exit on it.
             signal.signal(signal.SIGTERM, handler)
         self._sum = self.new_sum()
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))

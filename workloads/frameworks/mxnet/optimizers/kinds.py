@@ -121,7 +121,7 @@ class Optimizer:
         for kind, vectors in self.slots.items():
             parts = [vector.asnumpy() for vector in vectors[: None if self.sharded else 1]]
             for name, part in views(np.concatenate(parts), self.layout.shapes).items():
-                # avoids negative zeros
+                # The sum with 0 avoids negative zeros.
                 state[f"{kind}.{name}"] = part / np.float32(self.factor(name)) + np.float32(0)
         return state
 

@@ -138,7 +138,7 @@ def rated(  # type: ignore[no-untyped-def]
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < real
     sample = _permuted(order, tl.where(inside, first + at, first), inside, left_size, right_size, width, ROUNDS)
-    # repeat the permutation until all samples are in range
+    # Repeat the permutation until all samples are in range.
     while tl.max(((sample >= size) & inside).to(tl.int32), 0) > 0:
         beyond = sample >= size
         walked = _permuted(order, sample, inside & beyond, left_size, right_size, width, ROUNDS)

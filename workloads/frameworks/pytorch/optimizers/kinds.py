@@ -150,7 +150,7 @@ class Lars(Optimizer):
         """
         if not rule.lars_adapt:
             if isinstance(rate, float):
-                # `torch.tensor` would synchronize with the device
+                # `torch.tensor` would synchronize with the device.
                 rate = torch.full((), rate, device=weights[0].device)
             return [rate] * len(weights)
         of_weights = torch.stack(torch._foreach_norm(weights))

@@ -89,6 +89,6 @@ def clipped(gradients: Tensors, clip_norm: float | None) -> Tensors:
     if clip_norm is None:
         return gradients
     norm = tf.linalg.global_norm(list(gradients.values()))
-    # min(1, clip_norm / norm), also if the norm is 0
+    # The factor is min(1, clip_norm / norm), also if the norm is 0.
     factor = clip_norm / tf.maximum(norm, clip_norm)
     return {name: gradient * factor for name, gradient in gradients.items()}
