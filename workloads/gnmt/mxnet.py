@@ -194,10 +194,10 @@ class Step(Layers):
         x = F.expand_dims(self.words(batch["tokens"]), 0)
         context, weights, after = x, x, list(before)
         for number, lstm in enumerate(self.layers.decoder):
-            given = F.concat(x, context, dim=2) if number else x
+            inputs = F.concat(x, context, dim=2) if number else x
             states = before[number], before[count + number]
             sizes = {"state_size": hidden, "num_layers": 1, "mode": "lstm", "state_outputs": True}
-            y, after[number], after[count + number] = F.RNN(given, self.arrays[lstm.name], *states, **sizes)
+            y, after[number], after[count + number] = F.RNN(inputs, self.arrays[lstm.name], *states, **sizes)
             x = x + y if lstm.residual else y
             if not number:
                 queries = F.reshape(x, (-1, self.width, hidden))

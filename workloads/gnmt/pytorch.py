@@ -240,10 +240,10 @@ class Decoder:
         x = model.embedding(self.trainer.to_device(tokens))
         context = weights = x
         for number, lstm in enumerate(model.layers.decoder):
-            given = torch.cat([x, context], 1) if number else x
+            inputs = torch.cat([x, context], 1) if number else x
             module = getattr(model, lstm.name)
             state_before = hidden[number], cells[number]
-            hidden[number], cells[number] = torch.lstm_cell(given, state_before, *module._flat_weights)
+            hidden[number], cells[number] = torch.lstm_cell(inputs, state_before, *module._flat_weights)
             x = x + hidden[number] if lstm.residual else hidden[number]
             if not number:
                 context, weights = model.attention(x.view(-1, self.width, x.shape[1]), state.memory)

@@ -118,8 +118,8 @@ class Translator(Model):
         hidden, cells = list(hidden), list(cells)
         x = context = weights = self.words(tokens)
         for number, layer in enumerate(self.layers.decoder):
-            given = tf.concat([x, context], 1) if number else x
-            hidden[number], cells[number] = lstm_cell(given, hidden[number], cells[number], self.weights(layer))
+            inputs = tf.concat([x, context], 1) if number else x
+            hidden[number], cells[number] = lstm_cell(inputs, hidden[number], cells[number], self.weights(layer))
             x = x + hidden[number] if layer.residual else hidden[number]
             if not number:
                 context, weights = self.attend(tf.reshape(x, [-1, width, x.shape[1]]), memory)

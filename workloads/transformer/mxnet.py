@@ -218,7 +218,7 @@ class Encoder(Layers):
 
 
 class Step(Layers):
-    """One word for each row of a beam search.
+    """A decoder step of a beam search: a word for each row.
 
     The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last of the P places holds the last word,
     so many steps have the same shape.
@@ -368,7 +368,7 @@ class TransformerTrainer(ModelTrainer):
         return masks
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
-        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens.
 
         The shares add up to 1. A token's term is therefore -log p of the label, minus on_mean times the difference between the
         logits' mean and the label's logit. This difference is a product of x with rows of the table, so it needs no array as
