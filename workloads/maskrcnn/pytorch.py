@@ -22,7 +22,8 @@ The losses are computed in fp32. Each loss is divided by its count on *this devi
 * binary cross-entropy over the positives, as the mean over a mask's pixels
 
 The sum of the losses divided by the number of devices is a replica's share, because the reference averages over devices.
-Every parameter is used in every step, with weights of 0 or 1. Without positives, the mask head's gradients exist and are 0.
+All heads and losses are computed in every step, with weights of 0 or 1. Without positives, the mask head's gradients exist
+and are 0.
 
 Evaluation runs A, `propose`, the box head, softmax, `regions.detections.detect`, the mask head on the detections, and the
 sigmoid of each detection's class. A GPU runs all of this on the device if the suppression kernel is available. Otherwise the

@@ -42,8 +42,8 @@ def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
     longest of the N lists.
 
     Args:
-        box: Boxes (N, n, 4), best first. Slots that are not used come last.
-        there: Slots that are used, (N, n).
+        box: Boxes (N, n, 4), best first. Unused slots come last.
+        there: Slots that contain a box, (N, n).
         most_iou: Largest overlap of two boxes that are both kept.
     """
     places = jnp.arange(box.shape[1])
