@@ -18,9 +18,7 @@ def test_a_command_of_the_table_is_a_study(command):
     found = cells([overrides.in_full(word) for word in command.split()])
     assert found
     for one in found:
-        overrides.check(
-            one.overrides, [str(dict(word.split("=", 1) for word in one.overrides)["workload"])], multirun=False
-        )
+        overrides.check(one.overrides, [str(dict(word.split("=", 1) for word in one.overrides)["workload"])], multirun=False)
 
 
 def test_every_study_is_named():
