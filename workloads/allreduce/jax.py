@@ -1,4 +1,4 @@
-"""All-reduces in JAX: the sum over replicas that trainers call."""
+"""All-reduces in JAX: the trainers' sum over replicas."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ _TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 
 
 class AllReduceTrainer(TimedSums, JaxTrainer):
-    """One array on one device, and one function, which is compiled for each size."""
+    """All-reduce of an array on one device. A single function is compiled for each size."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """A period of what is summed; each size has warm-ups of its own, the first of which compiles."""
+        """Create a period of the summed values. Each size has separate warm-ups, the first of which compiles the function."""
         self.kind = np.dtype(_TYPES[self.settings.precision])
         self.mine, self.expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
         self.collective = self.mapped(lambda array: jax.lax.psum(array, AXIS), (OWN,), OWN)
 
     def fill(self, size: int, numbers: bool) -> None:
-        """A new array."""
+        """Create a new array of `size` bytes."""
         period = self.mine if numbers else np.zeros(PERIOD)
         self.total = self.operand = self.own(np.tile(period.astype(self.kind), size // self.kind.itemsize // PERIOD))
 
     def reduce(self) -> None:
-        """Into a new array."""
+        """Sum the operand into a new array."""
         self.total = self.collective(self.operand)
 
     def wrong(self, numbers: bool) -> int:
-        """Compared on the host: whole numbers that each of the types holds."""
+        """Return the number of wrong values, which are counted on the host.
+
+        The values are integers that each of the types represents exactly.
+        """
         rows = here(self.total).astype(np.float32).reshape(-1, PERIOD)
         return int(np.count_nonzero(rows != (self.expected if numbers else 0)))

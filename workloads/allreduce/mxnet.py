@@ -1,4 +1,4 @@
-"""All-reduces in MXNet: the sum of flat gradients over the contexts of one process, by a KVStore."""
+"""All-reduces in MXNet: a KVStore sums flat gradients over the contexts of one process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TYPES = {"fp32": "float32", "fp16": "float16"}
 
 
 class AllReduceTrainer(TimedSums, MXNetTrainer):
-    """One buffer on every context, of which each step sums the first part."""
+    """All-reduce of the first part of a buffer on every context."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Allocate; each size has warm-ups of its own."""
+        """Allocate the buffers. Each size has separate warm-ups."""
         self.kind = _TYPES[self.settings.precision]
         self.item_bytes = np.dtype(self.kind).itemsize
         count, self.size = self.workload.sizes[-1] // self.item_bytes, 0
@@ -28,15 +28,18 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
             self.buffers = [mx.nd.zeros((count,), ctx=context, dtype=self.kind) for context in self.contexts]
             self.periods = [
                 [
-                    mx.nd.array(one, ctx=context, dtype=self.kind)
-                    for one in (contribution(replica), self.workload.expected())
+                    mx.nd.array(period, ctx=context, dtype=self.kind)
+                    for period in (contribution(replica), self.workload.expected())
                 ]
                 for replica, context in zip(self.worker.replica_ids, self.contexts, strict=True)
             ]
             self.synchronize()
 
     def fill(self, size: int, numbers: bool) -> None:
-        """The first `size` bytes of every buffer; for a new size a new KVStore, which keeps a buffer of that size."""
+        """Fill the first `size` bytes of every buffer.
+
+        A change of size creates a new KVStore, because a KVStore keeps a buffer of the size.
+        """
         count = size // self.item_bytes
         with memory_errors():
             if size != self.size:
@@ -46,15 +49,15 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
                 part[:] = mx.nd.tile(mine, count // PERIOD) if numbers else 0
 
     def reduce(self) -> None:
-        """Enqueued, in place."""
+        """Enqueue the sum of the filled parts, in place."""
         self.sum.reduce()
 
     def wrong(self, numbers: bool) -> int:
-        """Compared on each context."""
+        """Return the number of wrong values, which are counted on each context."""
         differ = (
             mx.nd.broadcast_not_equal(
                 part.reshape((-1, PERIOD)), (expected if numbers else expected * 0).reshape((1, PERIOD))
             )
             for part, (_, expected) in zip(self.parts, self.periods, strict=True)
         )
-        return sum(int(one.astype("float32").sum().asscalar()) for one in differ)
+        return sum(int(values.astype("float32").sum().asscalar()) for values in differ)

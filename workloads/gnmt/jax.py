@@ -1,7 +1,10 @@
-"""GNMT in JAX: every LSTM over the whole sequence by one `lax.scan`, attention for all steps at once.
+"""GNMT in JAX.
 
-Matrix products are in the activations' type, what is between them in fp32. Shapes: see network.py; L positions of a side,
-N = B · K rows of a beam search. Parameters carry the names of network.py.
+Each LSTM runs over the whole sequence in a single `lax.scan`, and attention is computed for all steps at once. Matrix
+products are in the activations' type, and all operations between them are in fp32.
+
+Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows. Parameters carry the names
+of network.py.
 """
 
 from __future__ import annotations
@@ -22,44 +25,47 @@ from workloads.gnmt.workload import GNMT
 
 
 class Memory(NamedTuple):
-    """What the decoder looks at."""
+    """Encoder results that the decoder's attention reads, for B sentences."""
 
     values: jax.Array
-    """(B, S, h) the encoder's outputs."""
+    """Encoder outputs, (B, S, h)."""
     keys: jax.Array
-    """(B, S, h) projected."""
+    """Projected encoder outputs, (B, S, h)."""
     padding: jax.Array
-    """(B, S) True where there is none."""
+    """Padding mask, (B, S): True at padding positions."""
 
 
 class Translator(Model):
-    """The network with its weights."""
+    """The translation network with its weights."""
 
     def __init__(self, weights: Values, layers: network.Network, dtype: Any) -> None:
-        """`dtype`: of the factors of matrix products."""
+        """Create the network. `dtype` is the type of the factors of matrix products."""
         super().__init__(weights, {})
         self.layers, self.dtype = layers, dtype
 
     def linear(self, name: str, x: jax.Array) -> jax.Array:
-        """x (…, inputs) to fp32 (…, outputs), without a bias."""
+        """Apply the linear layer `name` without its bias: x (…, inputs) to fp32 (…, outputs)."""
         return product(x, self.weights[f"{name}.weight"], self.dtype)
 
     def words(self, ids: jax.Array) -> jax.Array:
-        """Ids (…) to (…, h)."""
+        """Embed word ids (…) as (…, h)."""
         return self.weights["embedding.weight"][ids]
 
     def given(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """What x (…, inputs) gives to the gates of an LSTM (…, 4h), and its recurrent weight in the products' type."""
+        """Return an LSTM's gate pre-activations from x (…, inputs), (…, 4h), and its recurrent weight in the products' type.
+
+        The pre-activations contain the input's share and both biases, without the recurrent share.
+        """
         of_input, of_state, *biases = (self.weights[f"{layer.name}.{part}"] for part in network.PARTS)
         return product(x, of_input, self.dtype) + sum(biases), of_state.astype(self.dtype)
 
     def run(self, layer: network.Lstm, x: jax.Array) -> jax.Array:
-        """An LSTM over x (L, B, inputs), from zeros: (L, B, h)."""
+        """Run an LSTM over x (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
         hidden: jax.Array = recurrence(*self.given(layer, x))
         return hidden
 
     def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
-        """Embedded words (S, B, h) and their number (B,)."""
+        """Return the memory of embedded words (S, B, h) with sentence lengths (B,)."""
         ahead, back, *others = self.layers.encoder
         x, position = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
         mirrored = jnp.where(position < lengths, lengths - 1 - position, position)[..., None]
@@ -73,7 +79,7 @@ class Translator(Model):
         return Memory(values, keys, jnp.arange(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: jax.Array, memory: Memory, mask: jax.Array | None) -> jax.Array:
-        """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions at once."""
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
         context = self.attend(x.swapaxes(0, 1), memory)[0].swapaxes(0, 1)
@@ -83,7 +89,7 @@ class Translator(Model):
         return x
 
     def attend(self, queries: jax.Array, memory: Memory) -> tuple[jax.Array, jax.Array]:
-        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
         sums = jnp.tanh(self.linear("attention.query", queries)[:, :, None] + memory.keys[:, None])
         vector = self.weights["attention.vector"]
         scores = (sums * (self.weights["attention.scale"] * vector / jnp.linalg.norm(vector))).sum(-1)
@@ -91,17 +97,23 @@ class Translator(Model):
         return (weights.astype(self.dtype) @ memory.values.astype(self.dtype)).astype(jnp.float32), weights
 
     def classify(self, x: jax.Array) -> jax.Array:
-        """The decoder's outputs (…, h) to logits (…, V)."""
+        """Return logits (…, V) from the decoder's outputs (…, h)."""
         return self.linear("classifier", x) + self.weights["classifier.bias"]
 
 
 def dropped(x: jax.Array, mask: jax.Array | None, layer: network.Lstm) -> jax.Array:
-    """An LSTM's input (L, B, inputs) after dropout."""
+    """Return an LSTM's input (L, B, inputs) after dropout."""
     return x if mask is None else x * mask[..., layer.mask]
 
 
 def cell(given: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """One step from hidden values and cell (N, h): both anew. `given` (N, 4h), recurrent weight (4h, h)."""
+    """Run a step of an LSTM and return its new hidden values and cell (N, h).
+
+    Args:
+        given: The input's share of the gate pre-activations, (N, 4h).
+        state: Hidden values and cell before the step, (N, h) each.
+        weight: Recurrent weight, (4h, h).
+    """
     hidden, held = state
     i, f, g, o = jnp.split(given + product(hidden, weight, weight.dtype), network.GATES, -1)
     held = jax.nn.sigmoid(f) * held + jax.nn.sigmoid(i) * jnp.tanh(g)
@@ -109,7 +121,10 @@ def cell(given: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array
 
 
 def _scanned(given: jax.Array, weight: jax.Array) -> jax.Array:
-    """What the input gives to the gates (L, B, 4h), and the recurrent weight (4h, h), to hidden values (L, B, h)."""
+    """Return an LSTM's hidden values (L, B, h).
+
+    `given` is the input's share of the gate pre-activations (L, B, 4h), and `weight` is the recurrent weight (4h, h).
+    """
     zeros = jnp.zeros((given.shape[1], weight.shape[1]), given.dtype)
 
     def step(state: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
@@ -128,17 +143,20 @@ def _backwards(kept: tuple[Any, ...], by_hidden: jax.Array) -> tuple[jax.Array, 
     pull, hidden, weight = kept
     (by_given,) = pull(by_hidden)
     before = jnp.concatenate([jnp.zeros_like(hidden[:1]), hidden[:-1]])
-    factors = (one.reshape(-1, one.shape[-1]).astype(weight.dtype) for one in (by_given, before))
+    factors = (x.reshape(-1, x.shape[-1]).astype(weight.dtype) for x in (by_given, before))
     return by_given, jax.lax.dot(next(factors).T, next(factors))
 
 
 recurrence = jax.custom_vjp(_scanned)
 recurrence.defvjp(_forwards, _backwards)
-"""The scan's own gradient would add up the weight's in every step; here it is one product at the end."""
+"""LSTM recurrence whose weight gradient is a single product at the end.
+
+JAX's gradient of a scan would accumulate the weight gradient in each step.
+"""
 
 
 class GNMTTrainer(TextTrainer):
-    """GNMT on one device; several processes sum their gradients."""
+    """GNMT on one device. Several processes sum their gradients."""
 
     workload: GNMT
 
@@ -148,7 +166,7 @@ class GNMTTrainer(TextTrainer):
         self.parameters = network.shapes(self.layers)
 
     def build_model(self, weights: Values, statistics: Values) -> Translator:
-        """Return the network that the workload describes."""
+        """Return the workload's network with these weights."""
         return Translator(weights, self.layers, self.dtype)
 
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
@@ -159,17 +177,17 @@ class GNMTTrainer(TextTrainer):
 
     def logits(self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
         source, target = batch["source"], batch["target"]
-        # One look-up for both sides: its gradient is one array as large as the table.
-        said, saying = jnp.split(model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]])
-        memory = model.encode(said, batch["source_length"], masks and masks["source"].swapaxes(0, 1))
-        decoded = model.decode(saying, memory, masks and masks["target"].swapaxes(0, 1))
+        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        embedded, previous = jnp.split(model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]])
+        memory = model.encode(embedded, batch["source_length"], masks and masks["source"].swapaxes(0, 1))
+        decoded = model.decode(previous, memory, masks and masks["target"].swapaxes(0, 1))
         return model.classify(decoded).swapaxes(0, 1)
 
     def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
-        found: Masks = {}
+        masks: Masks = {}
         for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True):
-            found |= drawn(batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout)
-        return found
+            masks |= drawn(batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout)
+        return masks
 
     # -- a search -------------------------------------------------------------------------------------------------
 
@@ -178,7 +196,7 @@ class GNMTTrainer(TextTrainer):
         return model.encode(model.words(source.T), lengths, None)
 
     def begun(self, rows: int) -> list[Array]:
-        """(N, h): hidden values of each layer, then cells."""
+        """Return zeros for the hidden values of each layer, then for the cells, (N, h) each."""
         return [np.zeros((rows, self.layers.hidden), np.float32) for _ in range(2 * len(self.layers.decoder))]
 
     def advanced(
@@ -191,7 +209,7 @@ class GNMTTrainer(TextTrainer):
             given, weight = model.given(layer, jnp.concatenate([x, context], 1) if number else x)
             hidden[number], cells[number] = cell(given, (hidden[number], cells[number]), weight)
             x = x + hidden[number] if layer.residual else hidden[number]
-            if not number:  # a sentence's hypotheses stand side by side
-                found = model.attend(x.reshape(len(memory.values), -1, x.shape[1]), memory)
-                context, attention = (one.reshape(len(x), -1) for one in found)
+            if not number:  # a sentence's hypotheses are adjacent rows
+                attended = model.attend(x.reshape(len(memory.values), -1, x.shape[1]), memory)
+                context, attention = (part.reshape(len(x), -1) for part in attended)
         return model.classify(x), attention, [*hidden, *cells]

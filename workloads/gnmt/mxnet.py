@@ -1,8 +1,10 @@
-"""GNMT in MXNet: every LSTM by the fused operator over the whole sequence, attention for all steps at once.
+"""GNMT in MXNet.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py; the fused operator takes
-those of an LSTM as one vector, which they are, since they lie side by side. The operator ignores sequence lengths on a CPU:
-padding is kept away by reversing the valid part (network.py).
+The fused operator runs each LSTM over the whole sequence, and attention is computed for all steps at once.
+
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py. The fused
+operator takes the parameters of an LSTM as a single vector, and they are stored contiguously for this reason. The operator
+ignores sequence lengths on a CPU, so only the valid part of a sentence is reversed (network.py). This keeps padding out.
 """
 
 from __future__ import annotations
@@ -29,24 +31,24 @@ from workloads.gnmt.workload import GNMT
 
 @dataclass
 class Memory:
-    """What the decoder looks at."""
+    """Encoder results that the decoder's attention reads, for B sentences."""
 
     values: Tensor
-    """(B, S, h) the encoder's outputs."""
+    """Encoder outputs, (B, S, h)."""
     keys: Tensor
-    """(B, S, h) projected."""
+    """Projected encoder outputs, (B, S, h)."""
     padding: Tensor
-    """(B, S) added to the scores of attention."""
+    """Padding mask, (B, S): it is added to the attention scores."""
 
 
 class Layers(Model):
-    """The network's parts."""
+    """Building blocks of the translation network."""
 
     def __init__(self, layers: network.Network) -> None:
         self.layers, self.shapes = layers, network.shapes(layers)
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """The parts of each LSTM as one vector."""
+        """Merge the parameters of each LSTM into a single vector."""
         shape_of: dict[str, tuple[int, ...]] = {}
         lstms = {lstm.name for lstm in self.layers.lstms}
         for name, shape in shapes.items():
@@ -58,18 +60,18 @@ class Layers(Model):
         return shape_of
 
     def words(self, ids: Tensor) -> Tensor:
-        """Look words up."""
+        """Embed words."""
         sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
         return self.F.Embedding(ids, self.arrays["embedding.weight"], **sizes)
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run one LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
+        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
         F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
         return F.RNN(x, self.arrays[lstm.name], zeros, zeros, state_size=hidden, num_layers=1, mode="lstm")
 
     def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
-        """Return the encoder's outputs (B, S, h) and the attention's keys (B, S, h), from source (B, S) and its lengths."""
+        """Return the encoder's outputs (B, S, h) and attention keys (B, S, h) from source (B, S) and its lengths (B,)."""
         F = self.F
         ahead, back, *others = self.layers.encoder
         x = dropped(F, self.words(F.transpose(source)), mask, ahead)
@@ -87,7 +89,7 @@ class Layers(Model):
         ]
 
     def decode(self, target: Tensor, memory: Memory, mask: Tensor) -> Tensor:
-        """Return logits (T, B, V) of target (B, T), all positions at once."""
+        """Return logits (T, B, V) of target (B, T), for all positions at once."""
         F = self.F
         first, *others = self.layers.decoder
         x = dropped(F, self.words(F.transpose(target)), mask, first)
@@ -113,57 +115,61 @@ class Layers(Model):
         return [F.batch_dot(weights, memory.values), weights]
 
     def project(self, x: Tensor, weight: str, rows: int, bias: str = "") -> Tensor:
-        """Return x (…, inputs) · weightᵀ + bias, `rows` values; weight and bias by name."""
+        """Return x (…, inputs) · weightᵀ + bias, (…, rows). `weight` and `bias` are parameter names."""
         return product(self.F, x, self.arrays[weight], rows, self.arrays[bias] if bias else None)
 
 
 def product(F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
-    """Return x (…, inputs) · weightᵀ + bias, `rows` values."""
+    """Return x (…, inputs) · weightᵀ + bias, (…, rows)."""
     arrays = [x, weight] if bias is None else [x, weight, bias]
     return F.FullyConnected(*arrays, num_hidden=rows, no_bias=bias is None, flatten=False)
 
 
 def all_sums(F: ModuleType, queries: Tensor, keys: Tensor) -> Tensor:
-    """Queries (B, T, h) and keys (B, S, h) to every sum of two (B, T, S, h).
+    """Return the sum of each query (B, T, h) with each key (B, S, h), as (B, T, S, h).
 
-    Copies are products with ones, so that their gradients are too: those of `broadcast_add` take ten times as long on a CPU.
+    Copies are made as matrix products with arrays of 1, so their gradients are matrix products too. The gradients of
+    `broadcast_add` take ten times as long on a CPU.
     """
     ones = F.ones_like(F.slice_axis(queries, axis=2, begin=0, end=1))
     copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # (B, T, S · h)
     copies = F.reshape_like(copies, keys, lhs_begin=2, lhs_end=3, rhs_begin=1, rhs_end=3)
     ones = F.reshape(F.ones_like(F.slice_axis(copies, axis=3, begin=0, end=1)), (-3, 0, 0))
-    others = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))  # (B · T, S, h)
-    return copies + F.reshape_like(others, copies)
+    asked = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))  # (B · T, S, h)
+    return copies + F.reshape_like(asked, copies)
 
 
 def dropped(F: ModuleType, x: Tensor, mask: Tensor | None, lstm: network.Lstm) -> Tensor:
-    """An LSTM's input after dropout."""
+    """Return an LSTM's input after dropout."""
     if mask is None:
         return x
     return x * F.slice_axis(mask, axis=2, begin=lstm.mask.start, end=lstm.mask.stop)
 
 
 class Translator(Layers):
-    """The network for whole sentences."""
+    """The translation network applied to whole sentences."""
 
     def __init__(self, layers: network.Network, smoothing: float) -> None:
         super().__init__(layers)
         self.smoothing = smoothing
 
     def constants(self) -> dict[str, Array]:
-        """`share` (1, V): what is multiplied with all log p for the smooth part; `mean` takes as long as an LSTM."""
+        """Return `share` (1, V), the factors of all log p in the smoothed part of the loss.
+
+        A product with `share` replaces the operator `mean`, which takes as long as an LSTM.
+        """
         words = self.layers.vocabulary
         return {"share": np.full((1, words), self.smoothing / words, np.float32)}
 
     def __call__(self, batch: Inputs, of_source: Tensor = None, of_target: Tensor = None) -> Tensor:
-        """Return log p of every word (T, B, V); with dropout masks of both sides."""
+        """Return log p of every word of the vocabulary, (T, B, V). Both sides may have dropout masks."""
         values, keys = self.encode(batch["source"], batch["source_length"], of_source)
         memory = Memory(values, keys, batch["padding"])
         return self.F.log_softmax(self.decode(batch["target"], memory, of_target), axis=2)
 
 
 class Encoder(Layers):
-    """What a beam search begins with."""
+    """The encoder, which runs once at the start of a beam search."""
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
         """Return the encoder's outputs (B, S, h) and keys."""
@@ -172,7 +178,7 @@ class Encoder(Layers):
 
 
 class Step(Layers):
-    """One word for each row of a beam search."""
+    """A decoder step of a beam search: a word for each row."""
 
     def __init__(self, layers: network.Network, width: int) -> None:
         super().__init__(layers)
@@ -181,17 +187,17 @@ class Step(Layers):
         self.states = (*(f"hidden{number}" for number in numbers), *(f"cell{number}" for number in numbers))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return the best words' log p and ids (N, m), attention (N, S), then the states (1, N, h)."""
+        """Return log p and ids of the best words (N, m), attention weights (N, S), and the states (1, N, h)."""
         F, memory = self.F, Memory(*(batch[name] for name in ("values", "keys", "padding")))
         count, hidden = len(self.layers.decoder), self.layers.hidden
         before = [F.take(batch[name], batch["parents"], axis=1) for name in self.states]
         x = F.expand_dims(self.words(batch["tokens"]), 0)
         context, weights, after = x, x, list(before)
         for number, lstm in enumerate(self.layers.decoder):
-            given = F.concat(x, context, dim=2) if number else x
+            inputs = F.concat(x, context, dim=2) if number else x
             states = before[number], before[count + number]
             sizes = {"state_size": hidden, "num_layers": 1, "mode": "lstm", "state_outputs": True}
-            y, after[number], after[count + number] = F.RNN(given, self.arrays[lstm.name], *states, **sizes)
+            y, after[number], after[count + number] = F.RNN(inputs, self.arrays[lstm.name], *states, **sizes)
             x = x + y if lstm.residual else y
             if not number:
                 queries = F.reshape(x, (-1, self.width, hidden))
@@ -207,16 +213,16 @@ class Step(Layers):
 
 @dataclass
 class State:
-    """Of a beam search, on its context."""
+    """Decoder state of a beam search, on the device of its context."""
 
     memory: Inputs
-    """`values`, `keys`, `padding`."""
+    """The arrays `values`, `keys`, and `padding` of `Memory`."""
     layers: list[mx.nd.NDArray]
-    """(1, N, h) each, as `Step.states` names them."""
+    """States in the order of `Step.states`, (1, N, h) each."""
 
 
 class Decoder:
-    """`workloads.common.text.beam.Decoder` on one context."""
+    """Implementation of `workloads.common.text.beam.Decoder` on one context."""
 
     def __init__(self, trainer: GNMTTrainer, replica: Replica) -> None:
         self.trainer, self.replica = trainer, replica
@@ -231,9 +237,9 @@ class Decoder:
         return State(memory, [zeros] * len(self.trainer.step_model.states))
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
+        words = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
-        outputs = self.trainer.stepper(self.replica.arguments(False), {**said, **state.memory, **states})
+        outputs = self.trainer.stepper(self.replica.arguments(False), {**words, **state.memory, **states})
         candidates = beam.Candidates(*(outputs[name].asnumpy() for name in ("scores", "ids", "attention")))
         return candidates, State(state.memory, [outputs[name] for name in self.trainer.step_model.states])
 
@@ -242,7 +248,7 @@ class Decoder:
 
 
 def padding(arrays: Arrays) -> Array:
-    """(B, S) float32: what is added to attention scores."""
+    """Return the padding mask that is added to attention scores, (B, S) float32."""
     places = np.arange(arrays["source"].shape[1])
     beyond = places >= arrays["source_length"][:, None]
     return np.where(beyond, network.MASKED_SCORE, 0.0).astype(np.float32)
@@ -264,15 +270,15 @@ class GNMTTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
+        """Return a batch's arrays, the padding mask, and the dropout masks (workloads/common/dropout.py)."""
         arrays, layers = batch.arrays, self.workload.network
-        made = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
-        made["padding"] = padding(arrays)
+        host = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
+        host["padding"] = padding(arrays)
         if training and layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
                 keys, places = arrays["dropout_key"], arrays[side].shape[1]
-                made[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
-        return made
+                host[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
+        return host
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
         """Return the cross-entropy with smoothed labels, summed over the tokens."""
@@ -283,13 +289,13 @@ class GNMTTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(label != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         F, label = model.F, model.F.transpose(batch["label"])
         logarithms = F.pick(model(batch), label, axis=2)
         return {"loss": -F.sum(logarithms * F.cast(label != PAD, "float32"), axis=0)}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)

@@ -1,6 +1,8 @@
-"""GNMT in PyTorch: every LSTM over the whole sequence at once (cuDNN, oneDNN), attention for all steps at once.
+"""GNMT in PyTorch.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+Each LSTM runs over the whole sequence in a single call (cuDNN, oneDNN), and attention is computed for all steps at once.
+
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
 Mask = Callable[[Tensor, slice], Tensor]
-"""An LSTM's input (L, B, w), and its part of its side's mask, to what is left."""
+"""Function that applies dropout to an LSTM's input (L, B, w). The slice selects the LSTM's part of the mask of its side."""
 PAIR = ("source", "source_length", "target", "label")
 CUDNN_LSTM = 2
-"""Of the kinds of RNNs that cuDNN knows."""
+"""Number of the LSTM among cuDNN's RNN modes."""
 
 
 class _Reordered(torch.autograd.Function):
-    """Rows of x (R, h) in the order `places` (R,), which is its own inverse: the gradient takes the same way back."""
+    """Permutation of the rows of x (R, h) in the order `places` (R,).
+
+    The permutation is its own inverse, so the gradient's rows are permuted in the same way.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
@@ -49,8 +54,11 @@ class _Reordered(torch.autograd.Function):
 
 
 class _Narrowed(torch.autograd.Function):
-    """An LSTM's weights in the type of `buffers`, which lie side by side as cuDNN wants them: it would copy them there in each
-    step. Gradients come back in the weights' own type."""
+    """Copy of an LSTM's weights in the type of `buffers`.
+
+    The buffers are contiguous, as cuDNN requires: otherwise cuDNN would copy the weights in each step. The gradients have
+    the type of the original weights.
+    """
 
     @staticmethod
     def forward(ctx: Any, buffers: list[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
@@ -65,18 +73,18 @@ class _Narrowed(torch.autograd.Function):
 
 @dataclass
 class Memory:
-    """What the decoder looks at: B sentences."""
+    """Encoder results that the decoder's attention reads, for B sentences."""
 
     values: Tensor
-    """(B, S, h) the encoder's outputs."""
+    """Encoder outputs, (B, S, h)."""
     keys: Tensor
-    """(B, S, h) projected."""
+    """Projected encoder outputs, (B, S, h)."""
     padding: Tensor
-    """(B, 1, S) True where there is none."""
+    """Padding mask, (B, 1, S): True at padding positions."""
 
 
 class Attention(nn.Module):
-    """Normalised Bahdanau attention."""
+    """Normalized Bahdanau attention."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -85,14 +93,17 @@ class Attention(nn.Module):
         self.scale = nn.Parameter(torch.zeros(1))
 
     def memory(self, values: Tensor, lengths: Tensor) -> Memory:
-        """Encoder outputs (S, B, h) and lengths (B,); the bias is added to the keys, of which there are fewer than sums."""
+        """Return the memory of encoder outputs (S, B, h) with lengths (B,).
+
+        The bias is added to the keys, because there are fewer keys than sums of a query and a key.
+        """
         values = values.transpose(0, 1).contiguous()
         places = torch.arange(values.shape[1], device=values.device)
         keys = linear(values, self.key.weight, self.bias)
         return Memory(values, keys, (places >= lengths[:, None])[:, None])
 
     def forward(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
         asked = linear(queries, self.query.weight, None)
         sums = asked[:, :, None] + memory.keys[:, None]
         vector = self.scale * self.vector / self.vector.norm()
@@ -103,13 +114,13 @@ class Attention(nn.Module):
 
 
 class Translator(nn.Module):
-    """The network; LSTMs as modules, so that cuDNN finds their weights side by side."""
+    """The translation network. Its LSTMs are modules, so that their weights are contiguous, as cuDNN requires."""
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__()
         self.layers = layers
         self.narrow: dict[str, list[Tensor]] = {}
-        """Name of an LSTM to where its weights lie in bf16 on a GPU."""
+        """bf16 buffers of the weights on a GPU, by the LSTM's name."""
         self.embedding = nn.Embedding(layers.vocabulary, layers.hidden)
         for lstm in layers.lstms:
             self.add_module(lstm.name, nn.LSTM(lstm.inputs, layers.hidden))
@@ -117,10 +128,13 @@ class Translator(nn.Module):
         self.classifier = nn.Linear(layers.hidden, layers.vocabulary)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None) -> Tensor:
-        """source (B, S), lengths (B,), target (B, T), int64, to logits (T · B, V); masks of dropout, (S, B, …), (T, B, …)."""
+        """Return logits (T · B, V) from source (B, S), its lengths (B,), and target (B, T), all int64.
+
+        `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
+        """
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
-        # One look-up for both sides: its gradient is one array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
         embedded = self.embedding(words).split([source.numel(), target.numel()])
         values = self.encode(embedded[0].view(*source.t().shape, -1), lengths, of_source)
         outputs = self.decode(
@@ -129,7 +143,7 @@ class Translator(nn.Module):
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
     def encode(self, x: Tensor, lengths: Tensor, mask: Mask | None) -> Tensor:
-        """Embedded words (S, B, h) to outputs (S, B, h)."""
+        """Return the encoder's outputs (S, B, h) from embedded words (S, B, h)."""
         ahead, back, *others = self.layers.encoder
         x = dropped(x, mask, ahead)
         places = reversing(lengths, *x.shape[:2])
@@ -142,7 +156,7 @@ class Translator(nn.Module):
         return x
 
     def decode(self, x: Tensor, memory: Memory, mask: Mask | None) -> Tensor:
-        """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions at once."""
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
         context = self.attention(x.transpose(0, 1), memory)[0].transpose(0, 1)
@@ -152,18 +166,18 @@ class Translator(nn.Module):
         return x
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """One LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
+        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = torch.get_autocast_dtype("cuda") if x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype
         if narrow != torch.bfloat16:
             return module(x)[0]
-        with torch.autocast("cuda", enabled=False):  # which makes fp16 of an LSTM's input, whatever was asked for
+        with torch.autocast("cuda", enabled=False):  # autocast would convert an LSTM's input to fp16
             weights = _Narrowed.apply(self.narrowed(lstm.name, module, narrow), *module._flat_weights)
             zeros = torch.zeros(1, x.shape[1], module.hidden_size, dtype=narrow, device=x.device)
             return torch.lstm(x.to(narrow), (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
 
     def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[Tensor]:
-        """Where an LSTM's weights lie in a narrow type: in one array, as cuDNN wants them."""
+        """Return the buffers of an LSTM's weights in a narrow type. They are views of a single array, as cuDNN requires."""
         if name not in self.narrow:
             sizes = module.input_size, CUDNN_LSTM, module.hidden_size, 0, module.num_layers
             with torch.inference_mode(False), torch.no_grad():
@@ -173,22 +187,22 @@ class Translator(nn.Module):
 
 
 def dropped(x: Tensor, mask: Mask | None, lstm: network.Lstm) -> Tensor:
-    """An LSTM's input after dropout."""
+    """Return an LSTM's input after dropout."""
     return x if mask is None else mask(x, lstm.mask)
 
 
 def in_memory(mask: Tensor, x: Tensor, part: slice) -> Tensor:
-    """A `Mask` that lies there, (L, B, …)."""
+    """Apply a precomputed mask (L, B, …) as a `Mask`."""
     return x * mask[..., part].to(x.dtype)
 
 
 def drawn(places: Places, side: str, x: Tensor, part: slice) -> Tensor:
-    """A `Mask` that is drawn where it is needed."""
+    """Apply a `Mask` whose values the kernel draws when they are used."""
     return places.by_kernel(x.flatten(0, 1), side, first=part.start).view(x.shape)
 
 
 def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
-    """(positions · B,) which row of a flattened (positions, B, …) stands where, with each sentence's valid part reversed."""
+    """Return the row order (positions · B,) that reverses the valid part of each sentence in a flattened (positions, B, …)."""
     place = torch.arange(positions, device=lengths.device)[:, None]
     mirrored = torch.where(place < lengths, lengths - 1 - place, place)
     return (mirrored * sentences + torch.arange(sentences, device=lengths.device)).flatten()
@@ -196,16 +210,17 @@ def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
 
 @dataclass
 class State:
-    """Of a beam search, on the device."""
+    """Decoder state of a beam search, on the device."""
 
     memory: Memory
     hidden: list[Tensor]
-    """Of each decoder layer, (N, h)."""
+    """Hidden values of each decoder layer, (N, h)."""
     cells: list[Tensor]
+    """Cells of each decoder layer, (N, h)."""
 
 
 class Decoder:
-    """`workloads.common.text.beam.Decoder` on a `Translator`."""
+    """Implementation of `workloads.common.text.beam.Decoder` with a `Translator`."""
 
     def __init__(self, trainer: GNMTTrainer) -> None:
         self.trainer, self.model = trainer, trainer.model
@@ -221,14 +236,14 @@ class Decoder:
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model, rows = self.model, self.trainer.to_device(parents)
-        hidden, cells = ([one[rows] for one in part] for part in (state.hidden, state.cells))
+        hidden, cells = ([values[rows] for values in part] for part in (state.hidden, state.cells))
         x = model.embedding(self.trainer.to_device(tokens))
         context = weights = x
         for number, lstm in enumerate(model.layers.decoder):
-            given = torch.cat([x, context], 1) if number else x
+            inputs = torch.cat([x, context], 1) if number else x
             module = getattr(model, lstm.name)
             state_before = hidden[number], cells[number]
-            hidden[number], cells[number] = torch.lstm_cell(given, state_before, *module._flat_weights)
+            hidden[number], cells[number] = torch.lstm_cell(inputs, state_before, *module._flat_weights)
             x = x + hidden[number] if lstm.residual else hidden[number]
             if not number:
                 context, weights = model.attention(x.view(-1, self.width, x.shape[1]), state.memory)
@@ -254,7 +269,7 @@ class GNMTTrainer(ModelTrainer):
         return Translator(self.workload.network)
 
     def ids(self, batch: Batch, name: str) -> Tensor:
-        """An array of whole numbers on the device, int64."""
+        """Return an integer array of the batch on the device, as int64."""
         return self.to_device(batch.arrays[name]).long()
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
@@ -266,7 +281,7 @@ class GNMTTrainer(ModelTrainer):
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
     def _masks(self, batch: Mapping[str, Tensor]) -> tuple[Mask, Mask] | None:
-        """Return dropout masks, the same as in every framework (workloads/common/dropout.py)."""
+        """Return dropout masks. They are identical in all frameworks (workloads/common/dropout.py)."""
         layers = self.workload.network
         if not layers.dropout:
             return None
@@ -283,14 +298,14 @@ class GNMTTrainer(ModelTrainer):
         return of("source", of_source), of("target", of_target)
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         source, lengths, target, label = (batch[name].long() for name in PAIR)
         logits = model(source, lengths, target, None)
         entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
         return {"loss": entropy.view(label.t().shape).sum(0)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)

@@ -1,6 +1,8 @@
-"""GNMT in TensorFlow: every LSTM over the whole sequence by one loop of the graph, attention for all steps at once.
+"""GNMT in TensorFlow.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+Each LSTM runs over the whole sequence in a single loop of the graph, and attention is computed for all steps at once.
+
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -27,34 +29,37 @@ States = list[tf.Tensor]
 
 @dataclass
 class Memory:
-    """What the decoder looks at."""
+    """Encoder results that the decoder's attention reads, for B sentences."""
 
     values: tf.Tensor
-    """(B, S, h) the encoder's outputs."""
+    """Encoder outputs, (B, S, h)."""
     keys: tf.Tensor
-    """(B, S, h) projected."""
+    """Projected encoder outputs, (B, S, h)."""
     padding: tf.Tensor
-    """(B, S) True where there is none."""
+    """Padding mask, (B, S): True at padding positions."""
 
 
 class Translator(Model):
-    """The network."""
+    """The translation network."""
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(network.shapes(layers))
         self.layers = layers
 
     def weights(self, layer: network.Lstm) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Of an LSTM."""
-        of_input, of_state, bias, other = (self.parameters[f"{layer.name}.{part}"] for part in network.PARTS)
-        return of_input, of_state, bias, other
+        """Return an LSTM's weights: for the input, for the state, and both biases."""
+        of_input, of_state, *biases = (self.parameters[f"{layer.name}.{part}"] for part in network.PARTS)
+        return of_input, of_state, biases[0], biases[1]
 
     def __call__(
         self, source: tf.Tensor, lengths: tf.Tensor, target: tf.Tensor, masks: tuple[tf.Tensor, tf.Tensor] | None
     ) -> tf.Tensor:
-        """source (B, S), lengths (B,), target (B, T) to logits (T, B, V); masks (S, B, …), (T, B, …) of dropout."""
+        """Return logits (T, B, V) from source (B, S), its lengths (B,), and target (B, T).
+
+        `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
+        """
         of_source, of_target = masks or (None, None)
-        # One look-up for both sides: its gradient is one array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
         words = self.words(tf.concat([tf.transpose(source), tf.transpose(target)], 0))
         memory = self.encode(words[: source.shape[1]], lengths, of_source)
         x = self.decode(words[source.shape[1] :], memory, of_target)
@@ -64,7 +69,7 @@ class Translator(Model):
         return tf.gather(self.parameters["embedding.weight"], ids)
 
     def encode(self, x: tf.Tensor, lengths: tf.Tensor, mask: tf.Tensor | None) -> Memory:
-        """Embedded words (S, B, h) and their number."""
+        """Return the memory of embedded words (S, B, h) with sentence lengths (B,)."""
         ahead, back, *others = self.layers.encoder
         x = dropped(x, mask, ahead)
         backward = lstm(tf.reverse_sequence(x, lengths, 0, 1), self.weights(back))
@@ -77,7 +82,7 @@ class Translator(Model):
         return Memory(values, keys, tf.range(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: tf.Tensor, memory: Memory, mask: tf.Tensor | None) -> tf.Tensor:
-        """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions at once."""
         first, *others = self.layers.decoder
         x = lstm(dropped(x, mask, first), self.weights(first))
         context, _ = self.attend(tf.transpose(x, [1, 0, 2]), memory)
@@ -88,7 +93,7 @@ class Translator(Model):
         return x
 
     def attend(self, queries: tf.Tensor, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
-        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
+        """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
         asked = self.project(queries, "attention.query.weight")
         sums = tf.tanh(asked[:, :, None] + memory.keys[:, None])
         vector = self.parameters["attention.vector"]
@@ -98,7 +103,7 @@ class Translator(Model):
         return tf.matmul(weights, memory.values), weights
 
     def project(self, x: tf.Tensor, weight: str, bias: str = "") -> tf.Tensor:
-        """x (…, inputs) · weightᵀ + bias."""
+        """Return x (…, inputs) · weightᵀ + bias. `weight` and `bias` are parameter names."""
         matrix = self.parameters[weight]
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix, transpose_b=True)
         if bias:
@@ -106,38 +111,41 @@ class Translator(Model):
         return tf.reshape(y, [*x.shape[:-1], matrix.shape[0]])
 
     def step(self, memory: Memory, tokens: tf.Tensor, hidden: States, cells: States, width: int) -> list[tf.Tensor]:
-        """Words (N,) to the best next ones' log p and ids (N, m), attention (N, S), then hidden values and cells."""
+        """Return the results of a decoder step for the words (N,).
+
+        The list holds log p and ids of the best next words (N, m), attention weights (N, S), hidden values, and cells.
+        """
         hidden, cells = list(hidden), list(cells)
         x = context = weights = self.words(tokens)
         for number, layer in enumerate(self.layers.decoder):
-            given = tf.concat([x, context], 1) if number else x
-            hidden[number], cells[number] = lstm_cell(given, hidden[number], cells[number], self.weights(layer))
+            inputs = tf.concat([x, context], 1) if number else x
+            hidden[number], cells[number] = lstm_cell(inputs, hidden[number], cells[number], self.weights(layer))
             x = x + hidden[number] if layer.residual else hidden[number]
             if not number:
                 context, weights = self.attend(tf.reshape(x, [-1, width, x.shape[1]]), memory)
-                context, weights = (tf.reshape(one, [-1, one.shape[2]]) for one in (context, weights))
+                context, weights = (tf.reshape(part, [-1, part.shape[2]]) for part in (context, weights))
         scores = tf.nn.log_softmax(self.project(x, "classifier.weight", "classifier.bias"))
         best = tf.math.top_k(scores, min(2 * width, self.layers.vocabulary))
         return [best.values, best.indices, weights, *hidden, *cells]
 
 
 def dropped(x: tf.Tensor, mask: tf.Tensor | None, layer: network.Lstm) -> tf.Tensor:
-    """An LSTM's input after dropout."""
+    """Return an LSTM's input after dropout."""
     return x if mask is None else x * mask[..., layer.mask]
 
 
 @dataclass
 class State:
-    """Of a beam search, on the device."""
+    """Decoder state of a beam search, on the device."""
 
     memory: list[tf.Tensor]
-    """`values`, `keys`, `padding`."""
+    """The tensors `values`, `keys`, and `padding` of `Memory`."""
     layers: list[tf.Tensor]
-    """(N, h): hidden values of each layer, then cells."""
+    """Hidden values of each layer, then the cells, (N, h) each."""
 
 
 class Decoder:
-    """`workloads.common.text.beam.Decoder` on a trainer's functions."""
+    """Implementation of `workloads.common.text.beam.Decoder` with a trainer's compiled functions."""
 
     def __init__(self, trainer: GNMTTrainer) -> None:
         self.trainer, self.width = trainer, trainer.workload.beam.width
@@ -150,18 +158,18 @@ class Decoder:
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         outputs = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
-        return beam.Candidates(*(one.numpy() for one in outputs[:3])), State(state.memory, outputs[3:])
+        return beam.Candidates(*(output.numpy() for output in outputs[:3])), State(state.memory, outputs[3:])
 
 
 class GNMTTrainer(ModelTrainer):
-    """GNMT on one device; several processes sum their gradients."""
+    """GNMT on one device. Several processes sum their gradients."""
 
     workload: GNMT
     evaluation_inputs = ("source", "source_length", "target", "label")
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the arrays that `loss` takes: masks too, if there is dropout."""
+        """Names of the arrays that `loss` takes. They include dropout masks if the network has dropout."""
         masks = ("source_mask", "target_mask") if self.workload.network.dropout else ()
         return (*self.evaluation_inputs, *masks)
 
@@ -195,14 +203,14 @@ class GNMTTrainer(ModelTrainer):
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)
         return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         labels = tf.transpose(batch["label"])
         logits = model(batch["source"], batch["source_length"], batch["target"], None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
@@ -213,7 +221,7 @@ class GNMTTrainer(ModelTrainer):
         return [memory.values, memory.keys, memory.padding]
 
     def _advance(self, memory: States, tokens: tf.Tensor, parents: tf.Tensor, layers: States) -> list[tf.Tensor]:
-        """A step of a beam search, whose row n goes on from row `parents[n]` (N,)."""
-        before = [tf.gather(one, parents) for one in layers]
+        """Run a step of a beam search, in which row n continues row `parents[n]` (N,)."""
+        before = [tf.gather(values, parents) for values in layers]
         count = len(before) // 2
         return self.model.step(Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width)

@@ -1,10 +1,10 @@
 """Mask R-CNN in JAX, NHWC.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled ones,
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled anchors,
 R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
 
-A step is one compiled function of a batch's shape: the device decides on the regions itself (regions/jax.py). The host is asked
-for the masks alone, which COCO's own tool rasterises.
+A step is a single compiled function of a batch's shape. The device chooses the regions itself (regions/jax.py). The host
+computes only the mask targets, which COCO's tool rasterizes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Maps = list[jax.Array]
 
 
 class Detector(Layers):
-    """From uint8 images (B, H, W, 3) to RPN's outputs, and from regions to the heads' outputs."""
+    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -41,9 +41,9 @@ class Detector(Layers):
         self.layers = layers
 
     def first_half(self, images: jax.Array, sizes: jax.Array, training: bool) -> tuple[Maps, jax.Array, jax.Array]:
-        """Return the pyramid's maps, RPN's logits (B, A) and deltas (B, A, 4), from images with `sizes` (B, 2).
+        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images with `sizes` (B, 2).
 
-        In training the running statistics move.
+        In training, the running statistics are updated.
         """
         self.training = training
         maps = self.pyramid(self.stage_maps(self.centred(images, sizes), self.layers))
@@ -51,30 +51,30 @@ class Detector(Layers):
         weight = jnp.concatenate([self.parameter(f"{head.name}.weight")[0, 0] for head in heads], 1)
         bias = jnp.concatenate([self.parameter(f"{head.name}.bias") for head in heads])
         logits, deltas = [], []
-        for one in (*maps, maps[-1][:, ::2, ::2]):
-            x = (jax.nn.relu(self.biased(one, hidden)) @ weight + bias).astype(jnp.float32)
+        for level_map in (*maps, maps[-1][:, ::2, ::2]):
+            x = (jax.nn.relu(self.biased(level_map, hidden)) @ weight + bias).astype(jnp.float32)
             logits.append(x[..., : network.RATIOS].reshape(len(x), -1))
             deltas.append(x[..., network.RATIOS :].reshape(len(x), -1, 4))
         return maps, jnp.concatenate(logits, 1), jnp.concatenate(deltas, 1)
 
     def centred(self, images: jax.Array, sizes: jax.Array) -> jax.Array:
-        """(B, H, W, 3) blue, green, red minus their means; 0 where `sizes` (B, 2) say that there is padding."""
+        """Return blue, green, and red minus their means, (B, H, W, 3). Padding beyond `sizes` (B, 2) is 0."""
         x = images[..., ::-1].astype(jnp.float32) - jnp.array(network.BGR_MEANS, jnp.float32)
         rows, columns = (jnp.arange(images.shape[axis + 1]) < sizes[:, axis, None] for axis in (0, 1))
         return jnp.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0).astype(self.dtype)
 
     def pyramid(self, stages: Maps) -> Maps:
-        """The stages' maps to the levels', the finest first."""
-        inner = [self.biased(one, layer) for one, layer in zip(stages, self.layers.inner, strict=True)]
+        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
+        inner = [self.biased(stage, layer) for stage, layer in zip(stages, self.layers.inner, strict=True)]
         for number in reversed(range(len(inner) - 1)):
             inner[number] += inner[number + 1].repeat(2, 1).repeat(2, 2)
-        return [self.biased(one, layer) for one, layer in zip(inner, self.layers.outer, strict=True)]
+        return [self.biased(lateral, layer) for lateral, layer in zip(inner, self.layers.outer, strict=True)]
 
     def boxes(self, maps: Maps, box: jax.Array, level: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
+        """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
         *hidden, logits, deltas = self.layers.box
         x = pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
-        x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # channels first, as the weights want it
+        x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # channels first, the layout of the weights
         for layer in hidden:
             x = jax.nn.relu(self.dense(x, layer.name))
         shape = (*level.shape, self.layers.classes + 1)
@@ -82,9 +82,10 @@ class Detector(Layers):
         return next(outputs).reshape(shape), next(outputs).reshape(*shape, 4)
 
     def masks(self, maps: Maps, box: jax.Array, level: jax.Array, label: jax.Array) -> jax.Array:
-        """Mask logits (B, M, 28, 28) of regions (B, M, 4), of their `label`'s class alone.
+        """Return the mask logits (B, M, 28, 28) of regions (B, M, 4), computed only for the class `label` of each region.
 
-        The transposed convolution makes four cells of each, one product; they find their places when the channels are gone.
+        The transposed convolution is a single matrix product that computes four cells from each cell. The four cells are put
+        into the map's order after the last layer, when a single channel is left.
         """
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
         for layer in self.layers.mask_convolutions:
@@ -92,24 +93,24 @@ class Detector(Layers):
         up, last = self.layers.mask_up, self.layers.mask_logits
         x = jnp.einsum("nyxi,rcoi->nyxrco", x, self.parameter(f"{up.name}.weight"))
         x = jax.nn.relu(x + self.parameter(f"{up.name}.bias"))
-        own = self.parameter(f"{last.name}.weight")[0, 0].T[label.ravel()]
-        logits = jnp.einsum("nyxrco,no->nyrxc", x, own).astype(jnp.float32)
+        of_label = self.parameter(f"{last.name}.weight")[0, 0].T[label.ravel()]
+        logits = jnp.einsum("nyxrco,no->nyrxc", x, of_label).astype(jnp.float32)
         side = 2 * self.layers.mask_pool
         return logits.reshape(*label.shape, side, side) + self.weights[f"{last.name}.bias"][label][..., None, None]
 
 
 def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
-    """The five losses of a device's batch by name, each a scalar.
+    """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs`: `regions.sample`'s, `mask`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `batch`:
-    `anchor` (B, S), `anchor_label`, `anchor_weight`, `anchor_offset` (B, S, 4).
+    `outputs` holds the arrays of `regions.sample`, `mask`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, and
+    `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
     """
     weight, label = batch["anchor_weight"], outputs["label"]
     rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
     rpn_delta = jnp.take_along_axis(outputs["rpn_delta"], batch["anchor"][..., None], 1)
     rpn_box = smooth_l1(rpn_delta - batch["anchor_offset"], network.RPN_BETA).sum(-1) / network.RPN_BETA
-    own = jnp.take_along_axis(outputs["box_delta"], label[..., None, None], 2)[:, :, 0]
-    box = smooth_l1(own - outputs["delta"], 1.0).sum(-1)
+    of_label = jnp.take_along_axis(outputs["box_delta"], label[..., None, None], 2)[:, :, 0]
+    box = smooth_l1(of_label - outputs["delta"], 1.0).sum(-1)
     log_likelihood = jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), label[..., None], 2)[..., 0]
     of_masks = _entropy(outputs["mask_logits"], outputs["mask"]).mean((2, 3))
     in_slots = label[:, : of_masks.shape[1]] > 0
@@ -123,17 +124,17 @@ def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
 
 
 def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Array:
-    """Sum of the weighted values over how many are `counted`, at least 1."""
+    """Return the sum of the weighted values, divided by the sum of `counted`, which is at least 1."""
     return (values * weights).sum() / jnp.maximum(counted.sum(), 1)
 
 
 def _entropy(logits: jax.Array, wanted: jax.Array) -> jax.Array:
-    """Binary cross-entropy."""
+    """Return the binary cross-entropy."""
     return jnp.logaddexp(0, logits) - logits * wanted
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN on one device; several processes sum their gradients."""
+    """Mask R-CNN on one device. Several processes sum their gradients."""
 
     workload: MaskRCNN
     inputs = (
@@ -151,36 +152,36 @@ class MaskRCNNTrainer(ImageTrainer):
         self.rules = workload.region_rules
         self.tickets = itertools.count()
         self.under_way: dict[int, Arrays] = {}
-        """Ticket to the arrays of a batch: steps are asked for before the ones before them are done."""
+        """Arrays of the batches under way, by ticket, because a step is dispatched before the previous steps have finished."""
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Scales and shifts of frozen norms are not trained."""
+        """Return the rule of a parameter. Scales and shifts of frozen norms are not trained."""
         if name in network.constants(self.workload.network):
             return ParameterRule(frozen=True)
         return super().parameter_rule(name)
 
     def build_model(self, weights: Values, statistics: Values) -> Detector:
-        """Return the network that the workload describes."""
+        """Return the workload's network with these weights."""
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Add the hashes that `regions.sample` draws by, and a ticket for the arrays that the masks are made from."""
+        """Add the hashes for `regions.sample`, and a ticket of the arrays from which the host computes the mask targets."""
         if not training:
             return super().host_arrays(batch, training)
         arrays, ticket = batch.arrays, next(self.tickets)
         self.under_way[ticket] = arrays
-        given = self.settings.seed, int(arrays["epoch"][0]), arrays["number"]
+        keys = self.settings.seed, int(arrays["epoch"][0]), arrays["number"]
         count = anchors.count(self.settings.model, *arrays["image"].shape[1:3])
-        of_anchors = rois.hashes(*given, rois.OF_ANCHORS, count)
-        of_objects = rois.hashes(*given, rois.OF_OBJECTS, arrays["label"].shape[1])
+        of_anchors = rois.hashes(*keys, rois.OF_ANCHORS, count)
+        of_objects = rois.hashes(*keys, rois.OF_OBJECTS, arrays["label"].shape[1])
         more = {"anchor_hash": words(of_anchors), "object_hash": words(of_objects)}
         more["ticket"] = np.array([ticket], np.int32)
         return super().host_arrays(replace(batch, arrays={**arrays, **more}), training)
 
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the five losses of this device's batch, which are means, times its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
 
-        Every device has as many images, so the mean over the global batch is the mean over the devices.
+        All devices have the same number of images, so the mean over the global batch is the mean over the devices.
         """
         return sum(self.losses(model, batch).values(), jnp.float32(0)) * len(batch["image"])
 
@@ -188,7 +189,7 @@ class MaskRCNNTrainer(ImageTrainer):
         """Return the five losses of this device's batch by name."""
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=True)
         proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
-        # Without barriers XLA computes all of it again wherever a region is read, and compiles for minutes.
+        # Without barriers, XLA recomputes all of this wherever a region is read, and compilation takes minutes.
         learned = jax.lax.optimization_barrier(regions.sample(proposed, dict(batch), self.rules))
         predicted = {"objectness": objectness, "rpn_delta": deltas, "mask": self.mask_targets(learned, batch["ticket"])}
         predicted["logits"], predicted["box_delta"] = model.boxes(maps, learned["box"], learned["level"])
@@ -199,25 +200,31 @@ class MaskRCNNTrainer(ImageTrainer):
     def proposals(
         self, objectness: jax.Array, deltas: jax.Array, batch: Mapping[str, jax.Array], training: bool
     ) -> regions.Proposals:
-        """Those of a batch; no gradient flows."""
+        """Return the proposals of a batch. No gradient flows through them."""
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
         objectness, deltas = jax.lax.stop_gradient((objectness, deltas))
         return regions.propose(objectness, deltas, levels, batch["size"], self.rules, training)
 
     def mask_targets(self, learned: Values, ticket: jax.Array) -> jax.Array:
-        """(B, M, 28, 28) zeros and ones: what the positives see of their objects; the host makes them."""
+        """Return the mask targets (B, M, 28, 28), which the host computes.
+
+        A target is 1 in cells of the region that the region's object covers, otherwise 0.
+        """
         slots, side = learned["object"].shape, self.rules.mask_side
         wanted = jax.ShapeDtypeStruct((*slots, side, side), jnp.float32)
-        given = (learned["box"][:, : slots[1]], learned["label"][:, : slots[1]], learned["object"], ticket)
-        return jax.pure_callback(self._mask_targets, wanted, *given)
+        inputs = (learned["box"][:, : slots[1]], learned["label"][:, : slots[1]], learned["object"], ticket)
+        return jax.pure_callback(self._mask_targets, wanted, *inputs)
 
     def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
-        # To index one of JAX's arrays is an operation, which would wait for the step that waits for this.
-        box, label, owner, (number,) = (np.asarray(one) for one in (box, label, owner, ticket))
+        # Indexing a JAX array is an operation. It would wait for the step, which waits for this call.
+        box, label, owner, (number,) = (np.asarray(array) for array in (box, label, owner, ticket))
         return host.mask_targets(box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side)
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
-        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, and `mask` (B, D, 28, 28) probabilities."""
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
+
+        Slots without a detection are 0.
+        """
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=False)
         proposed = self.proposals(objectness, deltas, batch, training=False)
         logits, deltas = model.boxes(maps, proposed.box, self.rules.level(proposed.box))

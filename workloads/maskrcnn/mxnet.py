@@ -1,11 +1,13 @@
-"""Mask R-CNN in MXNet; the order of computations is that of pytorch.py.
+"""Mask R-CNN in MXNet. The order of computations is described in pytorch.py.
 
-Shapes: B images of a replica, C classes without background, A anchors, S sampled ones, K cells of the pooled levels, R regions
-of an image, N = B·R; M of these may be positive, as many slots as a batch needs; D detections.
+Shapes: B images of a replica, C classes without background, A anchors, S sampled anchors, K cells of the pooled levels,
+R regions of an image, N = B·R regions of a batch, M regions of an image that may be positive, D detections. Masks are computed
+for as many slots as a batch needs, n in total.
 
-Each half is a graph. Between them regions are chosen on the host, for which RPN's outputs are waited for, and pooled. Autograd
-sees the halves alone: the gradient of what is pooled goes back by hand. All contexts compute their first half before the
-host waits for one of them. The order of regions does not matter to the losses, so whole batches are flat.
+Each half of the network is a graph. Between the halves, the host waits for RPN's outputs, chooses regions, and pools them.
+Autograd records only the halves, so the code computes the gradient of the pooling explicitly. All contexts start their
+first half before the host waits for the first context. The order of regions does not affect the losses, so the regions of a
+batch are flat.
 """
 
 from __future__ import annotations
@@ -35,9 +37,12 @@ from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3
-"""1 / √β of RPN's smooth L1, β = 1/9 (reference modeling/rpn/loss.py), as MXNet's operator has it."""
+"""Parameter of MXNet's smooth L1 operator for RPN: 1 / √β with β = 1/9 (reference modeling/rpn/loss.py)."""
 MAX_FIXED_SHAPES = 2
-"""A half that meets more sets of shapes plans its memory at every change, instead of once for each (a tenth faster)."""
+"""Largest number of shape sets for which a half's memory is planned once per set, which is 10 % faster.
+
+With more sets, the memory is planned again at every change of shapes.
+"""
 Outputs = dict[str, list[mx.nd.NDArray]]
 
 
@@ -53,11 +58,11 @@ class Detector(ImageModel):
         self.layers, self.frozen_norms = layers, layers.frozen
 
     def constants(self) -> dict[str, Array]:
-        """What normalises images; red, green, blue become blue, green, red."""
+        """Return the constants that normalize images. `scale` also changes red, green, blue to blue, green, red."""
         return {**super().constants(), "scale": np.eye(3, dtype=np.float32)[::-1].reshape(3, 3, 1, 1).copy()}
 
     def padded(self, images: Tensor, sizes: Tensor) -> Tensor:
-        """Return (B, 3, H, W) blue, green, red minus their means; 0 in the padding, beyond `sizes` (B, 2)."""
+        """Return blue, green, and red minus their means, (B, 3, H, W). Padding beyond `sizes` (B, 2) is 0."""
         F, x = self.F, self.normalised(images)
         limits = F.cast(sizes, "float32")
         inside = []
@@ -69,7 +74,7 @@ class Detector(ImageModel):
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
 
     def first_half(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return RPN's logits `objectness` (B, A) and deltas `rpn_delta` (B, A, 4), and `cells` (B, K, channels)."""
+        """Return RPN's logits `objectness` (B, A), its deltas `rpn_delta` (B, A, 4), and `cells` (B, K, channels)."""
         F, inputs = self.F, self.arrays
         images = self.padded(batch["image"], batch["size"])
         maps = self.pyramid(self.stage_maps(images, self.layers.stem, self.layers.blocks))
@@ -77,27 +82,28 @@ class Detector(ImageModel):
         conv, *heads = self.layers.rpn
         joint = _joined(F, [inputs[f"{head.name}.{kind}"] for kind in ("weight", "bias") for head in heads])
         of_levels = []
-        for one in (*maps, last):
-            hidden = rectified(F, self.convolution(one, conv))
+        for level_map in (*maps, last):
+            hidden = rectified(F, self.convolution(level_map, conv))
             of_level = F.Convolution(hidden, *joint, num_filter=BLOCK, kernel=(1, 1))
             of_levels.append(F.reshape(of_level, (0, 0, -1)))
-        # Of a cell: the logits of its anchors, then four deltas for each.
+        # The channels of a cell are the logits of its anchors, then four deltas for each anchor.
         planes = F.transpose(F.concat(*of_levels, dim=2), (0, 2, 1))
         stops = (0, network.RATIOS, 5 * network.RATIOS)
         logits, deltas = (F.slice_axis(planes, axis=2, begin=stops[i], end=stops[i + 1]) for i in range(2))
-        cells = [F.reshape(F.transpose(one, (0, 2, 3, 1)), (0, -1, self.layers.outer[0].outputs)) for one in maps]
+        channels = self.layers.outer[0].outputs
+        cells = [F.reshape(F.transpose(level_map, (0, 2, 3, 1)), (0, -1, channels)) for level_map in maps]
         objectness, rpn_delta = F.reshape(logits, (0, -1)), F.reshape(deltas, (0, -1, 4))
         return {"objectness": objectness, "rpn_delta": rpn_delta, "cells": F.concat(*cells, dim=1)}
 
     def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
-        """Map the stages' maps to the levels', the finest first."""
+        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
         F = self.F
         layers = zip(stages, self.layers.inner, strict=True)
-        inner = [self.convolution(one, layer) for one, layer in layers]
+        inner = [self.convolution(stage, layer) for stage, layer in layers]
         for number in reversed(range(len(inner) - 1)):
             inner[number] = inner[number] + F.UpSampling(inner[number + 1], scale=2, sample_type="nearest")
         outer = zip(inner, self.layers.outer, strict=True)
-        return [self.convolution(one, layer) for one, layer in outer]
+        return [self.convolution(lateral, layer) for lateral, layer in outer]
 
     # -- the second half --------------------------------------------------------------------------------------------
 
@@ -110,17 +116,19 @@ class Detector(ImageModel):
             arrays = (inputs[f"{layer.name}.{kind}"] for kind in ("weight", "bias"))
             x = rectified(F, F.FullyConnected(x, *arrays, num_hidden=layer.outputs))
         weight, bias = (
-            F.concat(*(inputs[f"{one.name}.{kind}"] for one in (logits, deltas)), dim=0) for kind in ("weight", "bias")
+            F.concat(*(inputs[f"{layer.name}.{kind}"] for layer in (logits, deltas)), dim=0)
+            for kind in ("weight", "bias")
         )
         x = F.FullyConnected(x, weight, bias, num_hidden=logits.outputs + deltas.outputs)
         moves = F.slice_axis(x, axis=1, begin=logits.outputs, end=logits.outputs + deltas.outputs)
         return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(moves, (-1, 4))]
 
     def masks(self, pooled: Tensor, label: Tensor) -> Tensor:
-        """Return mask logits (n, 28, 28) from pooled regions (n, side², channels), of the `label`'s (n,) class alone.
+        """Return mask logits (n, 28, 28) from pooled regions (n, side², channels), only for the classes `label` (n,).
 
-        The transposed convolution is one of 1×1 with a channel for each corner of a pixel; only pointwise layers follow, so the
-        logits are put in the pixels' order. oneDNN's own takes three times as long.
+        The transposed convolution is computed as a 1×1 convolution with a channel for each corner of a pixel. Only pointwise
+        layers follow, so the order of pixels is restored in the logits. oneDNN's transposed convolution takes three times as
+        long.
         """
         F, inputs = self.F, self.arrays
         side, up = self.layers.mask_pool, self.layers.mask_up
@@ -132,9 +140,9 @@ class Detector(ImageModel):
         x = F.Convolution(x, weight, F.repeat(bias, repeats=4), num_filter=4 * up.outputs, kernel=(1, 1))
         x = F.reshape(rectified(F, x), (-1, up.outputs, 4 * side * side))
         name = self.layers.mask_logits.name
-        own = F.take(F.reshape(inputs[f"{name}.weight"], (0, -1)), label)
+        of_label = F.take(F.reshape(inputs[f"{name}.weight"], (0, -1)), label)
         shift = F.reshape(F.take(inputs[f"{name}.bias"], label), (-1, 1, 1))
-        logits = F.broadcast_add(F.batch_dot(F.expand_dims(own, 1), x), shift)
+        logits = F.broadcast_add(F.batch_dot(F.expand_dims(of_label, 1), x), shift)
         corners = F.transpose(F.reshape(logits, (-1, 2, 2, side, side)), (0, 3, 1, 4, 2))
         return F.reshape(corners, (-1, 2 * side, 2 * side))
 
@@ -151,7 +159,7 @@ def _shown(model: Detector, batch: Inputs) -> dict[str, Tensor]:
 
 
 def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
-    """Weights and biases of RPN's two predictors as one convolution's, filled up with zeros to a whole block."""
+    """Merge the weights and biases of RPN's two predictors into a single convolution, padded with zeros to a whole block."""
     count, joint = 5 * network.RATIOS, []
     for pair in (arrays[:2], arrays[2:]):
         empty = F.zeros_like(F.slice_axis(pair[1], axis=0, begin=0, end=BLOCK - count))
@@ -160,21 +168,21 @@ def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
 
 
 def _entropy(F: ModuleType, logits: Tensor, wanted: Tensor) -> Tensor:
-    """Binary cross-entropy."""
+    """Return the binary cross-entropy."""
     return F.Activation(logits, act_type="softrelu") - logits * wanted
 
 
-def _smooth_l1(F: ModuleType, given: Tensor, wanted: Tensor, root: float) -> Tensor:
-    """Sum (n,) over the four deltas (n, 4)."""
-    return F.sum(F.smooth_l1(given - wanted, scalar=root), axis=1)
+def _smooth_l1(F: ModuleType, predicted: Tensor, wanted: Tensor, root: float) -> Tensor:
+    """Return the smooth L1 loss (n,), summed over the four deltas (n, 4)."""
+    return F.sum(F.smooth_l1(predicted - wanted, scalar=root), axis=1)
 
 
 @dataclass
 class Learned:
-    """What a context's second half takes of a batch."""
+    """Inputs of the second half of the network on one context."""
 
     leaves: dict[str, mx.nd.NDArray]
-    """`objectness`, `rpn_delta`, `pooled`, `mask_pooled`: their gradients go back to the first half."""
+    """`objectness`, `rpn_delta`, `pooled`, and `mask_pooled`, whose gradients are passed back to the first half."""
     data: Inputs
     pools: tuple[Pool, Pool]
 
@@ -203,15 +211,15 @@ class MaskRCNNTrainer(ImageTrainer):
         self.masks = self.graphs_of(_shown, fixed=False)
 
     def training_pass(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
-        """Compute the first half."""
+        """Compute the first half of the network."""
         return model.first_half(batch)
 
     def evaluation_pass(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
-        """Compute the first half."""
+        """Compute the first half of the network."""
         return model.first_half(batch)
 
     def parameter_rule(self, name: str) -> ParameterRule:
-        """Scales and shifts of frozen norms are not trained."""
+        """Return the rule of a parameter. Scales and shifts of frozen norms are not trained."""
         if name in network.constants(self.workload.network):
             return ParameterRule(frozen=True)
         return super().parameter_rule(name)
@@ -219,10 +227,10 @@ class MaskRCNNTrainer(ImageTrainer):
     # -- training ---------------------------------------------------------------------------------------------------
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
-        """Return the five losses of this device's batch, which are means, times its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
 
-        Every device has as many images, so the mean over the global batch is the mean over the devices. `batch` also holds
-        what lies between the halves (`Learned`).
+        All devices have the same number of images, so the mean over the global batch is the mean over the devices. `batch` also
+        holds the arrays of `Learned`.
         """
         images = self.settings.global_batch_size // self.settings.devices
         return model.F.sum(model.F.concat(*self.losses(model, batch).values(), dim=0)) * images
@@ -230,7 +238,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def losses(self, model: Detector, batch: Inputs) -> dict[str, Tensor]:
         """Return the five losses of a device's batch by name, each (1,).
 
-        `anchor`, `own_delta` are places in flat arrays; `label`, `weight` (N,), `delta` (N, 4), `mask` (n, 28, 28).
+        `anchor` and `own_delta` are positions in flat arrays. The shapes are `label` and `weight` (N,), `delta` (N, 4), and
+        `mask` (n, 28, 28).
         """
         F = model.F
         anchor, is_object, used = (batch[name] for name in ("anchor", "anchor_label", "anchor_weight"))
@@ -244,7 +253,7 @@ class MaskRCNNTrainer(ImageTrainer):
         of_masks = F.mean(_entropy(F, mask_logits, batch["mask"]), axis=(1, 2))
         positive = F.cast(batch["mask_label"] > 0, "float32")
         of_rpn = _smooth_l1(F, rpn_delta, batch["anchor_offset"], RPN_BETA_ROOT)
-        sampled, regions, positives = (F.maximum(F.sum(one), 1) for one in (used, weight, positive))
+        sampled, regions, positives = (F.maximum(F.sum(counted), 1) for counted in (used, weight, positive))
         return {
             "objectness": F.sum(_entropy(F, objectness, is_object) * used) / sampled,
             "rpn_box": F.sum(of_rpn * is_object * used) / sampled,
@@ -257,8 +266,8 @@ class MaskRCNNTrainer(ImageTrainer):
         return in_turn([self._trained(number, batch) for number, batch in enumerate(batches)])
 
     def _trained(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
-        """Forward and backward on one context."""
-        assert not self.adds_gradients, "a batch in pieces"
+        """Run the forward and backward pass on one context."""
+        assert not self.adds_gradients, "batches are not cut into pieces"
         replica, divisor = self.replicas[number], batch.global_weight_sum
         (data,) = self.pieces(replica, batch, training=True)
         with mx.autograd.record():
@@ -272,19 +281,21 @@ class MaskRCNNTrainer(ImageTrainer):
         loss.backward(self.optimizer.seed(number, divisor))
         gradients = {name: leaf.grad for name, leaf in learned.leaves.items()}
         of_boxes, of_masks = (
-            one.back(gradients[name]) for one, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)
+            part.back(gradients[name]) for part, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)
         )
         mx.autograd.backward(first, [gradients["objectness"], gradients["rpn_delta"], of_boxes + of_masks])
         return loss.detach() / divisor
 
     def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         works = [self.run_halves(number, batch, self.second_half) for number, batch in enumerate(batches)]
-        return [found["loss"] / batch.global_weight_sum for found, batch in zip(in_turn(works), batches, strict=True)]
+        return [
+            outputs["loss"] / batch.global_weight_sum for outputs, batch in zip(in_turn(works), batches, strict=True)
+        ]
 
     def run_halves(
         self, number: int, batch: Batch, second_half: Graphs
     ) -> Generator[None, None, dict[str, mx.nd.NDArray]]:
-        """Return what the second half computes of one context's batch."""
+        """Return the outputs of the second half for the batch of one context."""
         replica = self.replicas[number]
         (data,) = self.pieces(replica, batch, training=True)
         with mx.autograd.train_mode():
@@ -295,15 +306,15 @@ class MaskRCNNTrainer(ImageTrainer):
             return second_half(replica.arguments(True), {**learned.leaves, **learned.data})
 
     def learned(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray]) -> Learned:
-        """Choose regions, and pool them; `first`: the first half's results."""
-        arrays, (objectness, deltas, cells) = batch.arrays, (one.detach() for one in first)
+        """Choose regions and pool them. `first` holds the outputs of the first half."""
+        arrays, (objectness, deltas, cells) = batch.arrays, (output.detach() for output in first)
         proposed = self.proposals(replica, batch, first, training=True)
-        made = host.learned(proposed, arrays, self.settings.seed, self.rules)
-        slots = made["mask"].shape[1]
+        sampled = host.learned(proposed, arrays, self.settings.seed, self.rules)
+        slots = sampled["mask"].shape[1]
         pools = (
-            self._pool(replica, batch, made["box"], made["level"], self.workload.network.box_pool),
+            self._pool(replica, batch, sampled["box"], sampled["level"], self.workload.network.box_pool),
             self._pool(
-                replica, batch, made["box"][:, :slots], made["level"][:, :slots], self.workload.network.mask_pool
+                replica, batch, sampled["box"][:, :slots], sampled["level"][:, :slots], self.workload.network.mask_pool
             ),
         )
         leaves = {
@@ -313,25 +324,25 @@ class MaskRCNNTrainer(ImageTrainer):
             "mask_pooled": pools[1](cells),
         }
         starts = np.arange(len(objectness), dtype=np.int32)[:, None] * objectness.shape[1]
-        label = made["label"].reshape(-1)
+        label = sampled["label"].reshape(-1)
         data = {
             "anchor": (arrays["anchor"] + starts).reshape(-1),
             **{name: arrays[name].reshape(-1) for name in ("anchor_label", "anchor_weight")},
             "anchor_offset": arrays["anchor_offset"].reshape(-1, 4),
-            "mask_label": made["label"][:, :slots].reshape(-1),
+            "mask_label": sampled["label"][:, :slots].reshape(-1),
             "label": label,
-            "weight": made["weight"].reshape(-1),
-            "delta": made["delta"].reshape(-1, 4),
+            "weight": sampled["weight"].reshape(-1),
+            "delta": sampled["delta"].reshape(-1, 4),
             "own_delta": np.arange(len(label), dtype=np.int32) * (self.workload.network.classes + 1) + label,
-            "mask": made["mask"].reshape(-1, *made["mask"].shape[2:]),
+            "mask": sampled["mask"].reshape(-1, *sampled["mask"].shape[2:]),
         }
-        return Learned(leaves, {name: self.to_device(one, replica.context) for name, one in data.items()}, pools)
+        return Learned(leaves, {name: self.to_device(array, replica.context) for name, array in data.items()}, pools)
 
     def proposals(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray], training: bool) -> list[Proposals]:
-        """Those of each image, on the host: waits for the first half."""
-        objectness, deltas = (one.asnumpy() for one in first[:2])
-        own = partial(suppress, context=replica.context)
-        return host.proposals(batch.arrays, objectness, deltas, self.settings.model, self.rules, own, training)
+        """Return the proposals of each image, computed on the host. This waits for the first half."""
+        objectness, deltas = (output.asnumpy() for output in first[:2])
+        on_context = partial(suppress, context=replica.context)
+        return host.proposals(batch.arrays, objectness, deltas, self.settings.model, self.rules, on_context, training)
 
     def _pool(self, replica: Replica, batch: Batch, box: Float32s, level: Int32s, side: int) -> Pool:
         layers = self.workload.network
@@ -341,9 +352,10 @@ class MaskRCNNTrainer(ImageTrainer):
     # -- evaluation -------------------------------------------------------------------------------------------------
 
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
-        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, `mask` (B, D, 28, 28) probabilities.
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
 
-        They take the place of `outputs`: the host chooses regions between the parts of the network.
+        Slots without a detection are 0. This method replaces `outputs`, because the host chooses regions between the parts
+        of the network.
         """
         return in_turn([self._detected(number, batch) for number, batch in enumerate(batches)])
 
@@ -352,7 +364,7 @@ class MaskRCNNTrainer(ImageTrainer):
         (data,) = self.pieces(replica, batch, training=False)
         first = list(self.evaluation_graphs(replica.arguments(False), data).values())
         yield
-        boxes = [one.box for one in self.proposals(replica, batch, first, training=False)]
+        boxes = [proposals.box for proposals in self.proposals(replica, batch, first, training=False)]
         box = np.zeros((len(boxes), self.rules.of_image, 4), np.float32)
         proposed = stacked(boxes)
         box[:, : proposed.shape[1]] = proposed
@@ -360,10 +372,10 @@ class MaskRCNNTrainer(ImageTrainer):
         of_boxes = self.boxes(replica.arguments(False), {"pooled": pooled}).values()
         yield
         probabilities, deltas = (
-            one.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1) for one in of_boxes
+            output.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1) for output in of_boxes
         )
-        own = partial(suppress, context=replica.context)
-        detected = detect(boxes, probabilities[..., 0], deltas, arrays["size"], self.rules, own)
+        on_context = partial(suppress, context=replica.context)
+        detected = detect(boxes, probabilities[..., 0], deltas, arrays["size"], self.rules, on_context)
         slots = host.slots(detected.label > 0)
         pooled = self._pool(
             replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.workload.network.mask_pool

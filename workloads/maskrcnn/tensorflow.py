@@ -1,11 +1,11 @@
-"""Mask R-CNN in TensorFlow, NHWC; the order of computations is that of pytorch.py.
+"""Mask R-CNN in TensorFlow, NHWC. The order of computations is described in pytorch.py.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled ones,
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled anchors,
 R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
 
-A step is one traced function of the batch's fixed shapes. Between the network's halves it calls the host
-(`tf.numpy_function`), on a GPU too: there the step waits for it. With `compile` XLA gets the halves and the heads; what the
-host decides and pooling lie between them.
+A step is a single traced function of the batch's fixed shapes. Between the network's halves, the step calls the host
+(`tf.numpy_function`). A step on a GPU waits for this call. With `compile`, XLA compiles the first half and the heads, but
+not the host's decisions and the pooling between them.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 Maps = list[tf.Tensor]
 Half = tuple[Maps, tf.Tensor, tf.Tensor]
-"""The pyramid's maps, bordered, RPN's logits (B, A) and deltas (B, A, 4)."""
+"""The pyramid's bordered maps, RPN's logits (B, A), and its deltas (B, A, 4)."""
 
 LEARNED = {"box": tf.float32, "level": tf.int32, "label": tf.int32, "weight": tf.float32, "delta": tf.float32}
-"""What the host decides in training, and `mask`."""
+"""Arrays that the host computes between the halves in training, in addition to `mask`."""
 DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": tf.int32}
 
 
 class Detector(ImageModel):
-    """From uint8 images (B, H, W, 3) to RPN's outputs, and from regions to the heads' outputs."""
+    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -50,37 +50,41 @@ class Detector(ImageModel):
         self.first_half, self._box_head, self._mask_head = map(part, (self._first_half, self._boxes, self._masks))
 
     def _first_half(self, images: tf.Tensor, sizes: tf.Tensor, training: bool) -> Half:
-        """From images with `sizes` (B, 2); in training the running statistics move."""
+        """Compute the first half of the network from images with `sizes` (B, 2).
+
+        In training, the running statistics are updated.
+        """
         maps = self.pyramid(self.stage_maps(self.normalised(images, sizes), self.layers, training))
         hidden, *heads = self.layers.rpn
         weight = tf.concat([self.parameter(f"{head.name}.weight") for head in heads], 3)
         bias = tf.concat([self.parameter(f"{head.name}.bias") for head in heads], 0)
         logits, deltas = [], []
-        for one in (*maps, maps[-1][:, ::2, ::2]):
-            x = tf.nn.relu(self.biased(one, hidden))
+        for level_map in (*maps, maps[-1][:, ::2, ::2]):
+            x = tf.nn.relu(self.biased(level_map, hidden))
             x = tf.cast(tf.nn.bias_add(self.convolve(x, weight, 1, 0), bias), tf.float32)
             logits.append(tf.reshape(x[..., : network.RATIOS], [x.shape[0], -1]))
             deltas.append(tf.reshape(x[..., network.RATIOS :], [x.shape[0], -1, 4]))
         return bordered(maps), tf.concat(logits, 1), tf.concat(deltas, 1)
 
     def normalised(self, images: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-        """(B, H, W, 3) blue, green, red minus their means; 0 where `sizes` (B, 2) say that there is padding."""
+        """Return blue, green, and red minus their means, (B, H, W, 3). Padding beyond `sizes` (B, 2) is 0."""
         x = tf.cast(tf.reverse(images, [3]), tf.float32) - tf.constant(network.BGR_MEANS)
         rows = tf.range(images.shape[1]) < sizes[:, :1]
         columns = tf.range(images.shape[2]) < sizes[:, 1:]
         return tf.cast(tf.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0), self.dtype)
 
     def pyramid(self, stages: Maps) -> Maps:
-        """The stages' maps to the levels', the finest first."""
-        inner = [self.biased(one, layer) for one, layer in zip(stages, self.layers.inner, strict=True)]
+        """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
+        inner = [self.biased(stage, layer) for stage, layer in zip(stages, self.layers.inner, strict=True)]
         for number in reversed(range(len(inner) - 1)):
             inner[number] = self._added(inner[number], inner[number + 1])
-        return [self.biased(one, layer) for one, layer in zip(inner, self.layers.outer, strict=True)]
+        return [self.biased(lateral, layer) for lateral, layer in zip(inner, self.layers.outer, strict=True)]
 
     def _added(self, finer: tf.Tensor, coarser: tf.Tensor) -> tf.Tensor:
-        """A map and the next coarser one, every cell of it twice in each direction.
+        """Return the sum of a map and the next coarser map, whose cells are repeated twice in each direction.
 
-        XLA lacks the resize's gradient; without XLA the broadcast takes four times as long.
+        XLA has no gradient of the resize operator, so the cells are broadcast. Without XLA, a broadcast takes four times as
+        long as a resize.
         """
         if not self.compiled:
             return finer + tf.raw_ops.ResizeNearestNeighbor(images=coarser, size=finer.shape[1:3])
@@ -89,13 +93,16 @@ class Detector(ImageModel):
         return tf.reshape(cells + tf.reshape(coarser, [count * height, 1, width, 1, channels]), finer.shape)
 
     def boxes(self, maps: Maps, box: tf.Tensor, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
+        """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
         logits, deltas = self._box_head(pool(maps, self.layers.strides, box, level, self.layers.box_pool))
         shape = [box.shape[0], -1, self.layers.classes + 1]
         return tf.reshape(logits, shape), tf.reshape(deltas, [*shape, 4])
 
     def _boxes(self, pooled: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """(N, C + 1) and (N, 4 · (C + 1)) of pooled maps (N, 7, 7, channels), which the weights want channels first."""
+        """Return class logits (N, C + 1) and deltas (N, 4 · (C + 1)) of pooled maps (N, 7, 7, channels).
+
+        The maps are transposed to channels first, the layout of the weights.
+        """
         first, second, logits, deltas = self.layers.box
         x = tf.reshape(tf.transpose(tf.cast(pooled, self.dtype), [0, 3, 1, 2]), [-1, first.inputs])
         x = tf.nn.relu(self._dense(tf.nn.relu(self._dense(x, first)), second))
@@ -106,15 +113,16 @@ class Detector(ImageModel):
         return tf.nn.bias_add(product, self.parameter(f"{layer.name}.bias"))
 
     def masks(self, maps: Maps, box: tf.Tensor, level: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        """Mask logits (B, M, 28, 28) of regions, of their `label`'s class alone."""
+        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of each region."""
         pooled = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         logits = self._mask_head(pooled, tf.reshape(label, [-1]))
         return tf.reshape(logits, [box.shape[0], -1, *logits.shape[1:]])
 
     def _masks(self, pooled: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        """(N, 28, 28) of pooled maps (N, 14, 14, channels) with classes (N,).
+        """Return mask logits (N, 28, 28) of pooled maps (N, 14, 14, channels) with classes (N,).
 
-        The transposed convolution makes four cells of each, one product; they find their places when the channels are gone.
+        The transposed convolution is a single matrix product that computes four cells from each cell. The four cells are put
+        into the map's order after the last layer, when a single channel is left.
         """
         x, side = tf.cast(pooled, self.dtype), pooled.shape[1]
         for layer in self.layers.mask_convolutions:
@@ -124,8 +132,8 @@ class Detector(ImageModel):
         x = tf.matmul(tf.reshape(x, [-1, up.inputs]), weight, transpose_b=True)
         x = tf.nn.relu(tf.nn.bias_add(tf.reshape(x, [-1, up.outputs]), self.parameter(f"{up.name}.bias")))
         weights = tf.transpose(tf.reshape(self.parameter(f"{last.name}.weight"), [last.inputs, last.outputs]))
-        own = tf.gather(weights, label)[:, :, None]
-        x = tf.cast(tf.matmul(tf.reshape(x, [-1, 4 * side * side, up.outputs]), own), tf.float32)
+        of_label = tf.gather(weights, label)[:, :, None]
+        x = tf.cast(tf.matmul(tf.reshape(x, [-1, 4 * side * side, up.outputs]), of_label), tf.float32)
         x = tf.transpose(tf.reshape(x, [-1, side, side, 2, 2]), [0, 1, 3, 2, 4])
         bias = tf.gather(self.parameters[f"{last.name}.bias"], label)
         return tf.reshape(x, [-1, 2 * side, 2 * side]) + bias[:, None, None]
@@ -134,16 +142,16 @@ class Detector(ImageModel):
 def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs`: what the host decided, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `batch`: with
-    `anchor` (B, S), `anchor_label`, `anchor_weight`, `anchor_offset` (B, S, 4).
+    `outputs` holds the host's arrays of `MaskRCNNTrainer.between`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, and
+    `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
     """
     anchor, is_object, weight = (batch[name] for name in ("anchor", "anchor_label", "anchor_weight"))
     offset = batch["anchor_offset"]
     label, of_slots = outputs["label"], tf.shape(outputs["mask"])[1]
     rpn_logits = tf.gather(outputs["objectness"], anchor, batch_dims=1)
     rpn_box = _smooth_l1(tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, network.RPN_BETA)
-    own = tf.gather(outputs["box_delta"], label, batch_dims=2)
-    box = _smooth_l1(own - outputs["delta"], 1.0)
+    of_label = tf.gather(outputs["box_delta"], label, batch_dims=2)
+    box = _smooth_l1(of_label - outputs["delta"], 1.0)
     rpn = tf.nn.sigmoid_cross_entropy_with_logits(is_object, rpn_logits)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(label, outputs["logits"])
     positive = tf.cast(label > 0, tf.float32)
@@ -159,19 +167,19 @@ def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
 
 
 def _mean(values: tf.Tensor, weights: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
-    """Sum of the weighted values over how many are `counted`, at least 1."""
+    """Return the sum of the weighted values, divided by the sum of `counted`, which is at least 1."""
     return tf.reduce_sum(values * weights) / tf.maximum(tf.reduce_sum(counted), 1)
 
 
 def _smooth_l1(difference: tf.Tensor, beta: float) -> tf.Tensor:
-    """Sum (…,) over the four deltas (…, 4)."""
+    """Return the smooth L1 loss (…,), summed over the four deltas (…, 4)."""
     size = tf.abs(difference)
     inner = tf.minimum(size, beta)
     return tf.reduce_sum(inner * (size - 0.5 * inner), -1) / beta
 
 
 class MaskRCNNTrainer(ImageTrainer):
-    """Mask R-CNN on one device; several processes sum their gradients."""
+    """Mask R-CNN on one device. Several processes sum their gradients."""
 
     workload: MaskRCNN
     inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
@@ -179,25 +187,25 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        self.parts_compiled, self.compiled = self.compiled, False  # XLA takes no function that calls the host
-        assert self.updates.accumulation_steps == 1, "the host decides on whole batches"
+        self.parts_compiled, self.compiled = self.compiled, False  # XLA does not support functions that call the host
+        assert self.updates.accumulation_steps == 1, "the host chooses regions for whole batches"
         self.rules = workload.region_rules
         self.arrays: Arrays = {}
-        """Of the batch that is computed."""
+        """Arrays of the current batch. The host reads them between the network's halves."""
 
     def build_model(self) -> Detector:
-        """The network that the workload describes."""
+        """Return the workload's network."""
         return Detector(self.workload.network, self.dtype, not self.on_gpu, self.parts_compiled)
 
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
-        """Return the arrays on the device, and keep those that the host will read."""
+        """Return the batch's arrays on the device, and store the host arrays that are read between the network's halves."""
         self.arrays = batch.arrays
         return super().tensors(batch, training)
 
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the five losses of this device's batch, which are means, times its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
 
-        Every device has as many images, so the mean over the global batch is the mean over the devices.
+        All devices have the same number of images, so the mean over the global batch is the mean over the devices.
         """
         return tf.add_n(list(self.losses(model, batch).values())) * batch["image"].shape[0]
 
@@ -212,7 +220,10 @@ class MaskRCNNTrainer(ImageTrainer):
         return losses(predicted, batch)
 
     def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
-        """What the host decides in training (`LEARNED`, each (B, R, …)) and `mask` (B, M, 28, 28); no gradient flows."""
+        """Return the host's arrays for training: `LEARNED`, (B, R, …) each, and `mask` (B, M, 28, 28).
+
+        No gradient flows through them.
+        """
         side, types = self.rules.mask_side, {**LEARNED, "mask": tf.float32}
         outputs = tf.numpy_function(self.learned, [objectness, deltas], list(types.values()))
         arrays = dict(zip(types, outputs, strict=True))
@@ -224,25 +235,28 @@ class MaskRCNNTrainer(ImageTrainer):
         return arrays
 
     def proposals(self, objectness: Array, deltas: Array, training: bool) -> list[Proposals]:
-        """Those of each image of the batch."""
+        """Return the proposals of each image of the batch."""
         return host.proposals(self.arrays, objectness, deltas, self.settings.model, self.rules, suppress, training)
 
     def learned(self, objectness: Array, deltas: Array) -> list[Array]:
-        """On the host: the arrays of `between`."""
+        """Compute the arrays of `between` on the host."""
         proposed = self.proposals(objectness, deltas, training=True)
-        made = host.learned(proposed, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
-        return [made[name] for name in (*LEARNED, "mask")]
+        arrays = host.learned(proposed, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
+        return [arrays[name] for name in (*LEARNED, "mask")]
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return `box` (B, D, 4), `score`, `label` (B, D), 0 without a detection, and `mask` (B, D, 28, 28) probabilities."""
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
+
+        Slots without a detection are 0.
+        """
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], False)
         count, most = batch["image"].shape[0], self.rules.of_image if self.parts_compiled else None
-        box, level, there = tf.numpy_function(self.proposed, [objectness, deltas], [tf.float32, tf.int32, tf.int32])
+        box, level, counts = tf.numpy_function(self.proposed, [objectness, deltas], [tf.float32, tf.int32, tf.int32])
         box.set_shape([count, most, 4])
         level.set_shape([count, most])
         logits, deltas = model.boxes(maps, box, level)
-        given = [box, there, tf.nn.softmax(logits), deltas]
-        arrays = tf.numpy_function(self.detected, given, [*DETECTED.values(), tf.int32])
+        inputs = [box, counts, tf.nn.softmax(logits), deltas]
+        arrays = tf.numpy_function(self.detected, inputs, [*DETECTED.values(), tf.int32])
         detected = dict(zip(DETECTED, arrays, strict=False))
         slots = [self.rules.detections, 4]
         for name, array in detected.items():
@@ -253,16 +267,16 @@ class MaskRCNNTrainer(ImageTrainer):
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
     def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
-        """On the host: proposals (B, R, 4), their levels (B, R), and how many there are of each image (B,)."""
+        """Compute on the host the proposals (B, R, 4), their levels (B, R), and the number of proposals per image (B,)."""
         proposals = self.proposals(objectness, deltas, training=False)
-        box = stacked([one.box for one in proposals])
+        box = stacked([of_image.box for of_image in proposals])
         if self.parts_compiled:
             box = np.pad(box, [(0, 0), (0, self.rules.of_image - box.shape[1]), (0, 0)])
-        return box, self.rules.level(box), np.array([len(one) for one in proposals], np.int32)
+        return box, self.rules.level(box), np.array([len(of_image) for of_image in proposals], np.int32)
 
-    def detected(self, box: Array, there: Array, probabilities: Array, deltas: Array) -> list[Array]:
-        """On the host: the arrays of `DETECTED`, and how many slots the mask head computes."""
-        proposed = [of_image[:count] for of_image, count in zip(box, there, strict=True)]
+    def detected(self, box: Array, counts: Array, probabilities: Array, deltas: Array) -> list[Array]:
+        """Compute on the host the arrays of `DETECTED`, and the number of slots for which masks are computed."""
+        proposed = [of_image[:count] for of_image, count in zip(box, counts, strict=True)]
         detections = detect(proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress)
         slots = np.array(host.slots(detections.label > 0), np.int32)
         return [*(getattr(detections, name) for name in DETECTED), slots]

@@ -1,7 +1,9 @@
 """NeuMF in JAX.
 
-Shapes: B samples of a batch, N pieces of P samples, F = GMF factors, E = MLP embedding, U users and C candidates of an
-evaluation batch. Embedding rows are gathered, differentiated as leaves and added into dense gradients.
+Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding, U users and C candidates
+of an evaluation batch.
+
+Embedding rows are gathered, differentiated as leaves, and added to dense gradients.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from workloads.frameworks.jax.optimizers import Values
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Samples per core whose activations fit its cache, as TensorFlow's trainer found."""
+"""Samples per core in a piece. Their activations fit the core's cache (measured with the TensorFlow trainer)."""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
@@ -35,9 +37,9 @@ class NCFTrainer(ModelTrainer):
         self.piece = None if self.on_gpu else CPU_PIECE * worker.cores_per_device
 
     def logits(self, weights: Values, rows: Values) -> jax.Array:
-        """Return fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
+        """Return fp32 logits (…) from embedding rows (…, F) and (…, E). User and item rows may broadcast.
 
-        The first layer's user and item halves are multiplied apart: one user's half then serves all its candidates.
+        The first layer's user and item halves are multiplied separately, so a user's half serves all of its candidates.
         """
         width = self.parameters["mlp_user"][1]
         first = weights["mlp.0.weight"]
@@ -51,18 +53,18 @@ class NCFTrainer(ModelTrainer):
         return product @ output[:factors] + hidden @ output[factors:] + weights["output.bias"]
 
     def _product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
-        """x (…, inputs) times weight (outputs, inputs) transposed, in fp32 outside; bf16 inside where asked for."""
+        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32. The factors are bf16 if precision=bf16."""
         if self.settings.precision == "bf16":
             x, weight = x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
         return jnp.matmul(x, weight.T).astype(jnp.float32)
 
     def _entropy(self, weights: Values, rows: Values, batch: Values) -> jax.Array:
-        """Binary cross-entropy with logits, summed over the samples' weights."""
+        """Return the binary cross-entropy with logits, summed over the samples' weights."""
         logits = self.logits(weights, rows)
         return jnp.vdot(batch["weight"], jnp.logaddexp(0.0, logits) - batch["label"] * logits)
 
     def loss(self, model: Model, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces; for `mode=forward`."""
+        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces. `mode=forward` uses it."""
 
         def add(loss: jax.Array, piece: Values) -> tuple[jax.Array, None]:
             return loss + self._entropy(model.weights, _rows(model.weights, piece), piece), None
@@ -72,7 +74,10 @@ class NCFTrainer(ModelTrainer):
     def gradients_of(
         self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
-        """In pieces that stay in a CPU's cache; rows are added to the sums where they are."""
+        """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache.
+
+        The gradients of embedding rows are added in place.
+        """
         weights = {**trained, **others}
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
 
@@ -106,12 +111,12 @@ class NCFTrainer(ModelTrainer):
 
 
 def _rows(weights: Values, batch: Values) -> Values:
-    """Embedding rows of a batch's users and items, (…, F) and (…, E)."""
+    """Return the embedding rows of a batch's users and items, (…, F) and (…, E)."""
     return {name: weights[name][batch[name[4:]]] for name in EMBEDDINGS}
 
 
 def _cut(batch: Mapping[str, jax.Array], size: int | None) -> Values:
-    """Arrays (B, …) as equal pieces of at most `size`, (N, P, …), filled up with zeros; None: one piece."""
+    """Cut arrays (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros. None returns a single piece."""
     total = len(next(iter(batch.values())))
     count = 1 if size is None else -(-total // size)
     padding = -total % count

@@ -1,9 +1,10 @@
 """NeuMF in MXNet.
 
-Shapes: B samples of a piece, F = GMF factors, E = MLP embedding, U users and C candidates of an evaluation batch.
-A batch is computed in pieces, whose gradients the hybridized graph adds up: on a CPU that bounds the memory of activations.
-The two MLP tables lie side by side in the flat vector, so that one gather with row numbers (B, 2) yields the concatenated
-input (B, 2 E): MXNet's own concatenation takes as long as a linear layer.
+Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C candidates of an evaluation batch.
+
+A batch is computed in pieces, and the hybridized graph adds up their gradients. On a CPU, this bounds the memory of
+activations. The two MLP tables are adjacent in the flat vector, so a single gather with row numbers (B, 2) returns the
+concatenated input (B, 2 E). MXNet's concatenation takes as long as a linear layer.
 """
 
 from __future__ import annotations
@@ -23,17 +24,21 @@ from workloads.ncf import weights as neumf
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 32_768
-"""Samples per core and piece; measured at ML-20M's counts on two cores: 65,536 at once best, 16,384 7 % slower, 4,096 20 %."""
+"""Samples per core in a piece.
+
+Measured with ML-20M's table sizes on two cores: pieces of 65,536 samples are fastest, 16,384 are 7 % slower, and 4,096 are
+20 % slower.
+"""
 
 
 class NeuMF(Model):
-    """From `rows` (B, 2) int32 = user and users + item to logits (B,)."""
+    """NeuMF from row numbers to logits (B,). `rows` (B, 2) int32 holds `user` and `users + item`."""
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """With `mlp_tables` (users + items, E) in place of the two MLP tables."""
+        """Merge the two MLP tables into `mlp_tables` (users + items, E)."""
         merged: dict[str, tuple[int, ...]] = {}
         for name, shape in shapes.items():
             if name == "mlp_user":
@@ -56,7 +61,7 @@ class NeuMF(Model):
             hidden = F.FullyConnected(hidden, inputs[name], bias, num_hidden=self.shapes[name][0])
             hidden = F.Activation(hidden, act_type="relu")
         product = gather("gmf_user", _column(F, rows, 0)) * gather("gmf_item", _column(F, rows, 1) - users)
-        # The output layer's two halves, again without a concatenation.
+        # The output layer's halves are multiplied separately, which avoids a second concatenation.
         of_product = F.slice_axis(inputs["output.weight"], axis=1, begin=0, end=factors)
         of_hidden = F.slice_axis(inputs["output.weight"], axis=1, begin=factors, end=None)
         logits = F.FullyConnected(hidden, of_hidden, inputs["output.bias"], num_hidden=1)
@@ -65,7 +70,7 @@ class NeuMF(Model):
 
 
 def _column(F: ModuleType, pairs: Tensor, number: int) -> Tensor:
-    """One column (B,) of (B, 2)."""
+    """Return column `number` (B,) of `pairs` (B, 2)."""
     return F.slice_axis(pairs, axis=1, begin=number, end=number + 1).reshape((-1,))
 
 
@@ -74,14 +79,14 @@ class NCFTrainer(ModelTrainer):
 
     workload: NCF
     adds_gradients = True
-    """Those of the pieces."""
+    """Whether the graph adds up the gradients of pieces."""
 
     def build_model(self, half: bool, on_cpu: bool) -> NeuMF:
-        """In float32 alone."""
+        """Return the model, which supports only float32."""
         return NeuMF(neumf.shapes(self.workload.users, self.workload.items, self.settings.model))
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return row numbers, in training with labels and weights, in evaluation for each of U x C pairs."""
+        """Return row numbers of the samples with labels and weights, or in evaluation row numbers of the U x C pairs."""
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
             user, item = np.repeat(user, item.shape[1]), item.reshape(-1)
@@ -91,7 +96,7 @@ class NCFTrainer(ModelTrainer):
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Equal parts of at most CPU_PIECE for each core; on a GPU of at most a global batch."""
+        """Return the size of equal pieces: at most `CPU_PIECE` per core, or on a GPU at most a global batch."""
         on_cpu = self.contexts[0].device_type == "cpu"
         most = CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.global_batch_size
         return math.ceil(samples / math.ceil(samples / most))

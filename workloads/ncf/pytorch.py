@@ -1,9 +1,11 @@
 """NeuMF in PyTorch.
 
-Shapes: B samples of a piece, F = GMF factors, E = MLP embedding, U users and C candidates of an evaluation batch.
-All parameters are views of one flat vector, all gradients of another: one fused Adam update, on cores one all-reduce. Embedding
-rows are gathered, differentiated as leaves and scatter-added into the dense gradient, so no dense gradient is allocated
-per step. On a CPU the batch is cut into pieces that stay in the cache; on GPUs each table's sum begins when it is complete.
+Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C candidates of an evaluation batch.
+
+All parameters are views of a flat vector, and all gradients are views of a second flat vector. A step therefore needs a single
+fused Adam update, and a single all-reduce on CPU cores. Embedding rows are gathered, differentiated as leaves, and
+scatter-added into the dense gradient, so a step does not allocate a dense gradient. On a CPU, the batch is cut into pieces
+that stay in the cache. On GPUs, the all-reduce of each table begins when the table's gradient is complete.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 4_096
-"""Samples whose activations fit a core's cache; larger pieces spend their time on fresh memory pages."""
+"""Samples per piece on a CPU core. Their activations fit the cache. Larger pieces spend their time on fresh memory pages."""
 GPU_SCORES = 1 << 20
-"""Scores of a piece of an evaluation batch on a GPU."""
+"""Scores per piece of an evaluation batch on a GPU."""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
@@ -43,12 +45,15 @@ class Layer(nn.Module):
         self.bias = nn.Parameter(tensors[f"{name}.bias"])
 
     def forward(self, x: Tensor, relu: bool = False) -> Tensor:
-        """(…, inputs) to (…, outputs)."""
+        """Apply the layer: x (…, inputs) to (…, outputs)."""
         return linear(x, self.weight, self.bias, relu)
 
 
 class NeuMF(nn.Module):
-    """Layers on the tensors given, by canonical name. Embedding tables ask for no gradient: their rows do."""
+    """NeuMF on tensors by canonical name.
+
+    The embedding tables have `requires_grad=False`, because gradients are computed for the gathered rows.
+    """
 
     def __init__(self, tensors: Mapping[str, Tensor], layers: int) -> None:
         super().__init__()
@@ -58,14 +63,14 @@ class NeuMF(nn.Module):
         self.output = Layer(tensors, "output")
 
     def rows(self, user: Tensor, item: Tensor) -> dict[str, Tensor]:
-        """Embedding rows of users and items, (..., F) and (..., E)."""
+        """Return the embedding rows of users and items, (…, F) and (…, E)."""
         ids = {"user": user, "item": item}
         return {name: F.embedding(ids[name[4:]], getattr(self, name)) for name in EMBEDDINGS}
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a batch, each tensor (B,); users and items as int64."""
+    """Part of a batch. Each tensor is (B,), and users and items are int64."""
 
     user: Tensor
     item: Tensor
@@ -86,22 +91,25 @@ class NCFTrainer(ModelTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"
-        # These threads take the pieces that are left, so none is spared where others use a core.
+        # Idle threads take the remaining pieces, so all cores get a thread even if other processes use some of them.
         chosen = self.settings.threads_per_device == "auto"
         threads = worker.cores_per_device if chosen else worker.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.global_batch_size
         self.sums_by_table = not on_cpu and worker.world_size > 1
-        """Sums over GPUs begin while other tables' gradients are added up. On cores it would take them from that."""
+        """Whether the all-reduce of a table overlaps with the computation of other tables' gradients.
+
+        This is used on GPUs only. On a CPU, the all-reduce would compete with the computation for cores.
+        """
         self.sampler: Sampler | None = None
-        """Where the device draws the samples, from the first step on."""
+        """Sampler of the device, if the device draws the samples. It is created in the first step."""
 
     @property
     def threads_per_device(self) -> int:
         return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
 
     def _piece_size(self) -> int:
-        """At most CPU_PIECE; several cores get equally many pieces."""
+        """Return the samples per piece: at most `CPU_PIECE`, and such that all cores get the same number of pieces."""
         cores = self.side_by_side.count
         samples = math.ceil(self.settings.global_batch_size / self.settings.devices)
         rounds = math.ceil(samples / (CPU_PIECE * cores))
@@ -120,18 +128,21 @@ class NCFTrainer(ModelTrainer):
         return model
 
     def build_optimizer(self) -> Optimizer:
-        """Of the flat vector: the workload has one rule for all parameters."""
+        """Build the optimizer of the flat vector. The workload has the same rule for all parameters."""
         (rule,) = {self.workload.parameter_rule(name) for name in self.shapes}
         return build_optimizer({"flat": self.flat}, lambda _: rule, self.updates)
 
     def distribute(self) -> None:
-        """`backward` reduces the flat gradient."""
+        """Leave the model unwrapped, because `backward` reduces the flat gradient."""
         return None
 
     # -- model ----------------------------------------------------------------------------------------------------
 
     def logits(self, model: nn.Module, rows: Mapping[str, Tensor]) -> Tensor:
-        """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E). The output layer is always fp32, against ties."""
+        """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E).
+
+        The output layer is always in fp32, to avoid equal scores.
+        """
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
             for layer in model.mlp:
@@ -160,7 +171,10 @@ class NCFTrainer(ModelTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensor:
-        """Loss of a batch; its gradient, in pieces that fit the cache and summed over replicas, is added to the flat one."""
+        """Return the loss of a batch and add its gradient, summed over replicas, to the flat gradient.
+
+        On a CPU, the batch is computed in pieces that fit the cache.
+        """
         arrays = self.device_arrays(batch, training=True)
         total = torch.zeros((), device=self.device)
         cut = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
@@ -183,7 +197,10 @@ class NCFTrainer(ModelTrainer):
         return total
 
     def _differentiate(self, piece: Piece) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Loss of a piece and its gradients: of the four tables' rows, then of the layers. Changes nothing."""
+        """Return the loss of a piece and its gradients: of the four tables' rows, then of the layers.
+
+        The trainer's state does not change.
+        """
         with torch.no_grad():
             rows = self.model.rows(piece.user, piece.item)
         for row in rows.values():
@@ -198,9 +215,10 @@ class NCFTrainer(ModelTrainer):
         done: Sequence[tuple[Tensor, tuple[Tensor, ...]]],
         under_way: list[dist.Work] | None,
     ) -> list[Tensor]:
-        """Add the gradients of pieces to the flat one, in order: every thread has tables of its own. Returns the losses.
+        """Add the gradients of pieces to the flat gradient and return the losses.
 
-        `under_way`: begin the sum over replicas of each part as soon as it is complete, and put it there.
+        The order of additions is fixed, because each table is processed by a single thread. If `under_way` is a list, the
+        all-reduce of each part begins as soon as the part is complete and is appended to the list.
         """
 
         def complete(part: Tensor) -> None:
@@ -227,21 +245,25 @@ class NCFTrainer(ModelTrainer):
         return [self.gradient]
 
     def clear_gradients(self) -> None:
-        """It becomes 0."""
+        """Set the flat gradient to 0."""
         self.gradient.zero_()
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """The flat gradient, tables included, is summed at once, or layers and each table by themselves."""
+        """Return the size, tensors, and buckets of a step's all-reduce.
+
+        The flat gradient, which includes the tables, is summed in a single call, or the layers and each table are summed
+        separately.
+        """
         size = self.gradient.numel() * self.gradient.element_size()
         return GradientAllReduceInfo(size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1)
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Logits (U, C) of every user's candidates.
+        """Yield each batch with the logits (U, C) of its users' candidates.
 
-        The MLP's first layer is linear in [user ; item], so its item half is computed once for every item of the data set
-        instead of once for every candidate: the same sums, less than half of the arithmetic.
+        The MLP's first layer is linear in [user ; item], so its item half is computed once for each item of the data set
+        instead of once for each candidate. The sums are the same, with less than half of the arithmetic.
         """
         with torch.inference_mode():
             first, table = self.model.mlp[0], self.model.mlp_item
@@ -254,9 +276,9 @@ class NCFTrainer(ModelTrainer):
                 parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}
 
-    @torch.inference_mode()  # holds for one thread, as autocast does
+    @torch.inference_mode()  # applies per thread, as autocast does
     def _score(self, user: Tensor, item: Tensor, item_half: Tensor) -> Tensor:
-        """fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
+        """Return fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
         model = self.model
         with self.autocast():
             user_rows = F.embedding(user, model.mlp_user)

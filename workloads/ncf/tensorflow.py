@@ -1,9 +1,11 @@
 """NeuMF in TensorFlow.
 
-Shapes: B samples of a batch, N pieces of P samples, F = GMF factors, E = MLP embedding, U users and C candidates of an
-evaluation batch. Embedding rows are gathered, differentiated as leaves and scatter-added into dense gradients. One process
-computes a step in one function; several compute gradients, sum them, and update. Where XLA compiles, a CPU works in pieces
-that stay in its cache.
+Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding, U users and C candidates
+of an evaluation batch.
+
+Embedding rows are gathered, differentiated as leaves, and scatter-added into dense gradients. A single process computes a step
+in a single function. Several processes compute gradients, sum them, and update. If XLA compiles the model, a CPU works in
+pieces that stay in its cache.
 """
 
 from __future__ import annotations
@@ -19,10 +21,16 @@ from workloads.frameworks.tensorflow.variables import Model, Tensors
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Samples per core whose activations fit its cache (measured: 4,096 best, whole batches of 65,536 a tenth slower)."""
+"""Samples per core in a piece. Their activations fit the core's cache.
+
+Measured: 4,096 samples are fastest, and whole batches of 65,536 are 10 % slower.
+"""
 XLA_PARAMETERS = 1_000_000
-"""Models from this size on are compiled on a CPU: compiling takes about a second per shape, in which a smaller one has
-trained an epoch, and gains nothing there (measured with the demo's model and with ML-100K)."""
+"""Smallest number of parameters for which XLA compiles the model on a CPU.
+
+Compilation takes about a second per shape. In this time, a smaller model trains an epoch, and it does not get faster by
+compilation (measured with the demo's model and with ML-100K).
+"""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
@@ -46,9 +54,9 @@ class NCFTrainer(ModelTrainer):
     # -- model ----------------------------------------------------------------------------------------------------
 
     def logits(self, model: Model, rows: Tensors) -> tf.Tensor:
-        """Return fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
+        """Return fp32 logits (…) from embedding rows (…, F) and (…, E). User and item rows may broadcast.
 
-        The first layer's user and item halves are multiplied apart: one user's half then serves all its candidates.
+        The first layer's user and item halves are multiplied separately, so a user's half serves all of its candidates.
         """
         p, width = model.parameters, self.shapes["mlp_user"][1]
         first = p["mlp.0.weight"]
@@ -63,7 +71,7 @@ class NCFTrainer(ModelTrainer):
         )
 
     def _matmul(self, x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """x (…, inputs) times weight (outputs, inputs) transposed, in fp32 outside; bf16 inside where asked for."""
+        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32. The factors are bf16 if precision=bf16."""
         if self.settings.precision == "bf16":
             x, weight = tf.cast(x, tf.bfloat16), tf.cast(weight, tf.bfloat16)
         flat = tf.reshape(x, [-1, x.shape[-1]])
@@ -82,7 +90,7 @@ class NCFTrainer(ModelTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
-        """Compute in pieces that stay in a CPU's cache."""
+        """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache."""
         pieces = [_cut(batch[name], self.piece) for name in self.inputs]
 
         def add_piece(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
@@ -101,7 +109,7 @@ class NCFTrainer(ModelTrainer):
     def _add_gradients(
         self, scale: tf.Tensor, sums: Tensors, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor
     ) -> Part:
-        """Loss of one piece (P,) times `scale`, and `sums` with its gradients times the loss scale added."""
+        """Return the loss of a piece (P,) times `scale`, and `sums` plus the piece's gradients times the loss scale."""
         ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
         trained = self.optimizer.parameters
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
@@ -117,7 +125,7 @@ class NCFTrainer(ModelTrainer):
         return loss, {name: added[name] for name in trained}
 
     def loss(self, model: Model, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces; for `mode=forward`."""
+        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces. `mode=forward` uses it."""
 
         def part(piece: tuple[tf.Tensor, ...]) -> tf.Tensor:
             user, item, label, weight = piece
@@ -141,7 +149,7 @@ class NCFTrainer(ModelTrainer):
 
 
 def _cut(array: tf.Tensor, size: int | None) -> tf.Tensor:
-    """An array (B, …) as equal pieces of at most `size`, (N, P, …), filled up with zeros; None: one piece."""
+    """Cut an array (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros. None returns a single piece."""
     total = array.shape[0]
     count = 1 if size is None else -(-total // size)
     padding = -total % count

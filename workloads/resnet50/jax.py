@@ -19,7 +19,7 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(Layers):
-    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """ResNet: uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -28,7 +28,7 @@ class ResNet(Layers):
         self.layers = layers
 
     def __call__(self, images: jax.Array, training: bool) -> jax.Array:
-        """Return the logits of the images; in training the running statistics move."""
+        """Return the logits of the images. In training, the running statistics are updated."""
         self.training = training
         x = (images.astype(jnp.float32) - jnp.array(network.MEAN, jnp.float32)).astype(self.dtype)
         x = self.trunk(x, self.layers)
@@ -38,7 +38,7 @@ class ResNet(Layers):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet on one device; several processes sum their gradients."""
+    """ResNet on one device. Several processes sum their gradients."""
 
     workload: ResNet50
 
@@ -47,7 +47,7 @@ class ResNetTrainer(ImageTrainer):
         self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
 
     def build_model(self, weights: Values, statistics: Values) -> ResNet:
-        """Return the network that the workload describes."""
+        """Return the workload's network with these weights."""
         return ResNet(weights, statistics, self.dtype, self.workload.network)
 
     def loss(self, model: ResNet, batch: Mapping[str, jax.Array]) -> jax.Array:

@@ -15,7 +15,7 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(ImageModel):
-    """From uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
+    """ResNet: uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
 
     scale, shift = (1.0, 1.0, 1.0), tuple(-value for value in network.MEAN)
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM

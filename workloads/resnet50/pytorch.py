@@ -1,6 +1,6 @@
 """ResNet v1.5 in PyTorch, channels-last.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3) and are normalised on the
+Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3) and are normalized on the
 device. Parameters and batch-norm statistics carry torchvision's names.
 """
 
@@ -23,7 +23,7 @@ _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATC
 
 
 class ResNet(Trunk):
-    """From uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
+    """ResNet: uint8 images (B, S, S, 3) to fp32 logits (B, K)."""
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)
@@ -31,7 +31,7 @@ class ResNet(Trunk):
         self.fc = nn.Linear(layers.features, layers.classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, S, S, 3) to (B, K)."""
+        """Return logits (B, K) of images (B, S, S, 3)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean)
         return self.fc(x.mean((2, 3))).float()
 

@@ -15,7 +15,7 @@ from workloads.resnet50.workload import ResNet50
 
 
 class ResNet(ImageModel):
-    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+    """ResNet: uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -24,7 +24,7 @@ class ResNet(ImageModel):
         self.layers = layers
 
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
-        """Logits of normalised images; in training the running statistics move."""
+        """Return the logits of the images. In training, the running statistics are updated."""
         x = tf.cast(tf.cast(images, tf.float32) - tf.constant(network.MEAN), self.dtype)
         x = self.trunk(x, self.layers, training)
         features = tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
@@ -33,12 +33,12 @@ class ResNet(ImageModel):
 
 
 class ResNetTrainer(ImageTrainer):
-    """ResNet on one device; several processes sum their gradients."""
+    """ResNet on one device. Several processes sum their gradients."""
 
     workload: ResNet50
 
     def build_model(self) -> ResNet:
-        """The network that the workload describes."""
+        """Return the workload's network."""
         return ResNet(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
     def loss(self, model: ResNet, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

@@ -21,7 +21,7 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(Layers):
-    """From uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
+    """SSD's network: uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -30,7 +30,7 @@ class Detector(Layers):
         self.layers = layers
 
     def __call__(self, images: jax.Array, training: bool) -> tuple[jax.Array, jax.Array]:
-        """Return offsets and logits of the images; in training the running statistics move."""
+        """Return offsets and logits of the images. In training, the running statistics are updated."""
         self.training, layers = training, self.layers
         x = self.trunk(self.normalised(images, network.MEAN, network.STANDARD_DEVIATION), layers)
         maps = [x]
@@ -49,16 +49,19 @@ class Detector(Layers):
 def detection_loss(
     offsets: jax.Array, logits: jax.Array, wanted: jax.Array, labels: jax.Array, options: SSDOptions
 ) -> jax.Array:
-    """Return the sum of the images' losses, from offsets, logits, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+    """Return the sum of the images' losses.
 
-    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
-    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
+    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
+    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
+    the target offsets, and `labels` (B, P) are 0 for background.
     """
     positive = labels > 0
     count, priors = positive.sum(1), labels.shape[1]
     mined = jnp.minimum(options.negatives_per_positive * count, priors - count)
     entropy = -(jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)).sum(1)
-    # All are sorted, so that no shape depends on the labels. Positives come last; among equals the lower prior comes first.
+    # All priors are sorted, so that no shape depends on the labels. Positives sort last. If values are equal, the lower prior
+    # comes first.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
     negatives = jnp.where(jnp.arange(priors) < mined[:, None], hardest, 0.0)
     of_boxes = smooth_l1(offsets - wanted, 1.0).sum(1)
@@ -67,15 +70,16 @@ def detection_loss(
 
 
 def _planes(x: jax.Array, count: int) -> jax.Array:
-    """Outputs (B, h, w, count · k) of a map with k shapes a cell as (B, count, k · h · w).
+    """Rearrange a head's outputs (B, h, w, count · k) of a map with k shapes per cell as (B, count, k · h · w).
 
-    Channels are coordinate (or class) outermost, then shape; the priors want shapes, then rows, then columns.
+    The outer index of a channel is the coordinate (or class), and the inner index is the shape. Priors are ordered by shape,
+    then by row, then by column.
     """
     return x.transpose(0, 3, 1, 2).reshape(len(x), count, -1)
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD on one device; several processes sum their gradients."""
+    """SSD on one device. Several processes sum their gradients."""
 
     workload: SSD
     inputs = ("image", "offset", "label")
@@ -85,11 +89,11 @@ class SSDTrainer(ImageTrainer):
         self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
 
     def build_model(self, weights: Values, statistics: Values) -> Detector:
-        """Return the network that the workload describes."""
+        """Return the workload's network with these weights."""
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         offsets, logits = model(batch["image"], training=True)
         return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options)
 

@@ -18,7 +18,7 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """From uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
+    """SSD's network: uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
 
     scale = tuple(1 / (255 * deviation) for deviation in network.STANDARD_DEVIATION)
     shift = tuple(-mean / deviation for mean, deviation in zip(network.MEAN, network.STANDARD_DEVIATION, strict=True))
@@ -38,13 +38,17 @@ class Detector(ImageModel):
         offsets, logits = [], []
         for x, box, classes in zip(maps, layers.box_heads, layers.class_heads, strict=True):
             heads = self._heads(x, box, classes)
-            # Channels are coordinate (or class) outermost, then shape: in planes they are in the priors' order.
+            # The outer index of a channel is the coordinate (or class), and the inner index is the shape. Planes are therefore
+            # in the order of the priors.
             offsets.append(F.reshape(heads[0], (0, 4, -1)))
             logits.append(F.reshape(heads[1], (0, layers.classes + 1, -1)))
         return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
 
     def _heads(self, x: Tensor, box: network.Convolution, classes: network.Convolution) -> list[Tensor]:
-        """Return both heads' outputs by one convolution: filled up to whole blocks, oneDNN computes it thrice as fast."""
+        """Return both heads' outputs, computed by a single convolution.
+
+        Its channels are padded to whole blocks, which makes oneDNN three times as fast.
+        """
         F = self.F
         empty = -(box.outputs + classes.outputs) % BLOCK
         joint = []
@@ -61,10 +65,12 @@ class Detector(ImageModel):
 def detection_loss(
     F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions, priors: int
 ) -> Tensor:
-    """Return the sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
+    """Return the sum of the images' losses, (1,).
 
-    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
-    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
+    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
+    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
+    the target offsets, and `labels` (B, P) are 0 for background.
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
@@ -77,7 +83,10 @@ def detection_loss(
 
 
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
-    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, else 0 (B, P); ties in order."""
+    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, otherwise 0, as (B, P).
+
+    If values are equal, the lower prior comes first.
+    """
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
     last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(mined, axis=1) - 1, axis=1, keepdims=True)
     above = F.broadcast_greater(entropy, last)
@@ -96,7 +105,7 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network, half, on_cpu)
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
-        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         offsets, logits = model(batch["image"])
         options, priors = self.workload.options, len(self.workload.priors)
         return detection_loss(model.F, offsets, logits, batch["offset"], batch["label"], options, priors)

@@ -1,7 +1,7 @@
 """SSD on a ResNet-34 trunk in PyTorch, channels-last.
 
 Shapes: B images of a replica, S pixels of a side, C classes without background, P priors. Images come as uint8 (B, S, S, 3) and
-are normalised on the device. Parameters and batch-norm statistics carry the names of network.py.
+are normalized on the device. Parameters and batch-norm statistics carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ _norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATC
 
 
 class Extra(nn.Module):
-    """1×1 and 3×3, ReLU after each: the next coarser map."""
+    """A 1×1 and a 3×3 convolution with ReLU after each, which compute the next coarser map."""
 
     def __init__(self, pair: tuple[network.Convolution, network.Convolution]) -> None:
         super().__init__()
         self.conv1, self.conv2 = (convolution(layer) for layer in pair)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One map to the next."""
+        """Return the next coarser map."""
         return F.relu(self.conv2(F.relu(self.conv1(x), inplace=True)), inplace=True)
 
 
 class Detector(Trunk):
-    """From uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
+    """SSD's network: uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)
-        mean, deviation = (torch.tensor(one).view(1, 3, 1, 1) for one in (network.MEAN, network.STANDARD_DEVIATION))
+        mean, deviation = (
+            torch.tensor(values).view(1, 3, 1, 1) for values in (network.MEAN, network.STANDARD_DEVIATION)
+        )
         self.register_buffer("scale", 1 / (255 * deviation), persistent=False)
         self.register_buffer("shift", mean / deviation, persistent=False)
         self.classes = layers.classes
@@ -51,29 +53,32 @@ class Detector(Trunk):
         self.maps = len(layers.box_heads)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, S, S, 3) to (B, 4, P) and (B, C + 1, P)."""
+        """Return offsets (B, 4, P) and logits (B, C + 1, P) of images (B, S, S, 3)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.scale.dtype) * self.scale - self.shift)
         offsets, logits = [], []
         for number in range(1, self.maps + 1):
             if number > 1:
                 x = getattr(self, f"extra{number - 1}")(x)
-            # Channels are coordinate (or class) outermost, then shape: in planes they are in the priors' order.
+            # The outer index of a channel is the coordinate (or class), and the inner index is the shape. Planes are therefore
+            # in the order of the priors.
             offsets.append(getattr(self, f"box{number}")(x).reshape(len(x), 4, -1))
             logits.append(getattr(self, f"class{number}")(x).reshape(len(x), self.classes + 1, -1))
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
 
 
 def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions) -> Tensor:
-    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0: none.
+    """Return the sum of the images' losses.
 
-    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
-    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
+    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
+    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
+    the target offsets, and `labels` (B, P) are 0 for background.
     """
     positive = labels > 0
     count = positive.sum(1)
     entropy = F.cross_entropy(logits, labels, reduction="none")
     with torch.no_grad():
-        # Positives sort last; among equals the lower prior comes first.
+        # Positives sort last. If values are equal, the lower prior comes first.
         ranked = entropy.masked_fill(positive, -1.0).argsort(dim=1, descending=True, stable=True)
         mined = (options.negatives_per_positive * count).minimum((~positive).sum(1))
         place = torch.arange(labels.shape[1], device=labels.device)
@@ -93,7 +98,7 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network)
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         with self.autocast():
             offsets, logits = model(batch["image"])
         return detection_loss(offsets, logits, batch["offset"], batch["label"].long(), self.workload.options)

@@ -18,7 +18,7 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """From uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
+    """SSD's network: uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -27,7 +27,7 @@ class Detector(ImageModel):
         self.layers = layers
 
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Offsets and logits of the images; in training the running statistics move."""
+        """Return offsets and logits of the images. In training, the running statistics are updated."""
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.STANDARD_DEVIATION)
         x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
         x = self.trunk(x, self.layers, training)
@@ -37,15 +37,16 @@ class Detector(ImageModel):
                 x = tf.nn.relu(self.biased(x, layer))
             maps.append(x)
         heads = zip(maps, self.layers.box_heads, self.layers.class_heads, strict=True)
-        offsets, logits = zip(*(self._outputs(*one) for one in heads), strict=True)
+        offsets, logits = zip(*(self._outputs(*head) for head in heads), strict=True)
         return tf.cast(tf.concat(offsets, 2), tf.float32), tf.cast(tf.concat(logits, 1), tf.float32)
 
     def _outputs(
         self, x: tf.Tensor, box: network.Convolution, classes: network.Convolution
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map with k shapes a cell.
+        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map with k shapes per cell.
 
-        Channels are coordinate (or class) outermost, then shape; the priors want shapes, then rows, then columns.
+        The outer index of a channel is the coordinate (or class), and the inner index is the shape. Priors are ordered by
+        shape, then by row, then by column.
         """
         cells = x.shape[1] * x.shape[2]
         offsets = tf.transpose(tf.reshape(self.biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
@@ -58,20 +59,23 @@ class Detector(ImageModel):
 def detection_loss(
     offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, options: SSDOptions, static: bool
 ) -> tf.Tensor:
-    """Return the sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0: none.
+    """Return the sum of the images' losses.
 
-    Loss of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / positives; 0
-    without positives. The mined negatives are those with the largest cross-entropy, a number of them for each positive.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
+    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
+    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
+    the target offsets, and `labels` (B, P) are 0 for background.
 
-    `static`: all negatives are sorted, so that no shape depends on the labels, for XLA and for a GPU that shall not wait;
-    otherwise as many as are wanted, which saves a CPU 2 % of the demo.
+    If `static` is True, all negatives are sorted, so that no shape depends on the labels. XLA needs this, and a GPU does not
+    have to wait. Otherwise only the largest required number of negatives is selected, which saves 2 % of the demo's time on a
+    CPU.
     """
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
     priors = labels.shape[1]
     mined = tf.minimum(options.negatives_per_positive * count, priors - count)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    # Positives come last; among equals the lower prior comes first.
+    # Positives sort last. If values are equal, the lower prior comes first.
     most = priors if static else tf.reduce_max(mined)
     hardest = tf.math.top_k(tf.where(positive, -1.0, entropy), most).values
     negatives = tf.where(tf.range(most) < mined[:, None], hardest, 0.0)
@@ -83,17 +87,17 @@ def detection_loss(
 
 
 class SSDTrainer(ImageTrainer):
-    """SSD on one device; several processes sum their gradients."""
+    """SSD on one device. Several processes sum their gradients."""
 
     workload: SSD
     inputs = ("image", "offset", "label")
 
     def build_model(self) -> Detector:
-        """The network that the workload describes."""
+        """Return the workload's network."""
         return Detector(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return `detection_loss` of the images, in fp32 whatever the network computes in."""
+        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         offsets, logits = model(batch["image"], training=True)
         static = self.compiled or self.on_gpu
         return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options, static)

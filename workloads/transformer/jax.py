@@ -1,6 +1,9 @@
-"""The Transformer in JAX: matrix products in the activations' type, what is between them in fp32; padding has rows too.
+"""The Transformer in JAX.
 
-Shapes: see network.py; L positions of a side, N = B · K rows of a beam search. Parameters carry the names of network.py.
+Matrix products are in the activations' type, and all operations between them are in fp32. Padding is computed like words.
+
+Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows. Parameters carry the names
+of network.py.
 """
 
 from __future__ import annotations
@@ -21,48 +24,48 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 NOT_SEEN = -1e9
-"""Added to scores of attention that do not count (reference model_utils.py)."""
+"""Value added to masked attention scores (reference model_utils.py)."""
 Parts = tuple[jax.Array, ...]
-"""Of queries, keys and values: (B, H, L, e) each."""
+"""Queries, keys, and values, or some of them, (B, H, L, e) each."""
 
 
 class Translator(Model):
-    """The network with its weights."""
+    """The translation network with its weights."""
 
     def __init__(self, weights: Values, sizes: network.Network, dtype: Any) -> None:
-        """`dtype`: of the factors of matrix products."""
+        """Create the network. `dtype` is the type of the factors of matrix products."""
         super().__init__(weights, {})
         self.sizes, self.dtype = sizes, dtype
         self.masks: Masks | None = None
-        """Dropout masks of the batch that is computed, None without."""
+        """Dropout masks of the current batch. None without dropout."""
 
     def layers(self, side: str) -> list[str]:
-        """Names of the layers of the `encoder` or the `decoder`."""
+        """Return the names of the layers of a side, `encoder` or `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: jax.Array) -> jax.Array:
-        """x (…, inputs) to fp32 (…, outputs), without a bias."""
+        """Apply the linear layer `name` without its bias: x (…, inputs) to fp32 (…, outputs)."""
         return product(x, self.weights[f"{name}.weight"], self.dtype)
 
     def norm(self, name: str, x: jax.Array) -> jax.Array:
-        """Layer norm of x (…, d)."""
-        centred = x - x.mean(-1, keepdims=True)
-        inverse = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + network.EPSILON)
-        return centred * inverse * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        """Apply the layer norm `name` to x (…, d)."""
+        centered = x - x.mean(-1, keepdims=True)
+        inverse = jax.lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + network.EPSILON)
+        return centered * inverse * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def dropped(self, x: jax.Array, label: str) -> jax.Array:
-        """x (B, L, …) after dropout."""
+        """Apply dropout to x (B, L, …)."""
         if self.masks is None:
             return x
         return x * self.masks[label].reshape(x.shape)
 
     def embed(self, words: jax.Array) -> jax.Array:
-        """Words (…) to (…, d); padding, which stands before a target's first word, is embedded as zeros."""
+        """Embed words (…) as (…, d). Padding, which precedes a target's first word, is embedded as zeros."""
         rows = self.weights["embedding.weight"][words]
         return rows * jnp.where(words != PAD, self.sizes.scale, 0.0)[..., None]
 
     def encode(self, x: jax.Array, seen: jax.Array) -> jax.Array:
-        """Embedded words with their positions (B, S, d) to the memory (B, S, d)."""
+        """Return the encoder's outputs, the memory (B, S, d), from embedded words with position encodings (B, S, d)."""
         x = self.dropped(x, "source/embedding")
         for layer in self.layers("encoder"):
             x = self.attended(x, f"{layer}.self", self.own(layer, x), seen)
@@ -70,10 +73,10 @@ class Translator(Model):
         return self.norm("encoder_norm", x)
 
     def decode(self, x: jax.Array, memory: jax.Array, seen: jax.Array) -> jax.Array:
-        """Embedded words with their positions (B, T, d), all at once, to logits (B, T, V)."""
+        """Return logits (B, T, V) from embedded words with position encodings (B, T, d), for all positions at once."""
         x = self.dropped(x, "target/embedding")
         places = jnp.arange(x.shape[1])
-        earlier = not_seen(places <= places[:, None])  # padding stands after all that counts: nothing sees it
+        earlier = not_seen(places <= places[:, None])  # padding follows the words, so this hides it too
         for layer in self.layers("decoder"):
             x = self.attended(x, f"{layer}.self", self.own(layer, x), earlier)
             x = self.attended(x, f"{layer}.cross", self.asked(layer, x) + self.remembered(layer, memory), seen)
@@ -81,26 +84,26 @@ class Translator(Model):
         return self.classify(x)
 
     def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
-        """x (B, L, d) to as many (B, H, L, e)."""
+        """Apply the linear layer `name` to x (B, L, d) and split the result into `parts` tensors (B, H, L, e)."""
         y = self.linear(name, x).astype(self.dtype).reshape(*x.shape[:2], parts, self.sizes.heads, -1)
         return tuple(y.transpose(2, 0, 3, 1, 4))
 
     def own(self, layer: str, x: jax.Array) -> Parts:
-        """Queries, keys and values of x (B, L, d) itself."""
+        """Return queries, keys, and values of x (B, L, d) for self-attention."""
         name = f"{layer}.self_attention"
         return self.heads(f"{name}.query_key_value", self.norm(f"{name}.norm", x), 3)
 
     def asked(self, layer: str, x: jax.Array) -> Parts:
-        """Queries of x (B, T, d) to the memory."""
+        """Return the queries of x (B, T, d) to the memory."""
         name = f"{layer}.cross_attention"
         return self.heads(f"{name}.query", self.norm(f"{name}.norm", x), 1)
 
     def remembered(self, layer: str, memory: jax.Array) -> Parts:
-        """Keys and values of the memory (B, S, d)."""
+        """Return keys and values of the memory (B, S, d)."""
         return self.heads(f"{layer}.cross_attention.key_value", memory, 2)
 
     def attended(self, x: jax.Array, name: str, parts: Parts, seen: jax.Array) -> jax.Array:
-        """x (B, T, d) after a sub-layer of attention; `seen` is added to its scores (B, H, T, S)."""
+        """Apply an attention sub-layer to x (B, T, d). `seen` is added to its scores (B, H, T, S)."""
         query, key, value = parts
         label = name.replace(".", "/")
         scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)
@@ -110,7 +113,7 @@ class Translator(Model):
         return x + self.dropped(self.linear(f"{name}_attention.output", y), label)
 
     def fed_forward(self, x: jax.Array, layer: str) -> jax.Array:
-        """x (B, L, d) after the feed-forward sub-layer."""
+        """Apply the feed-forward sub-layer to x (B, L, d)."""
         name = f"{layer}.feed_forward"
         inner = self.linear(f"{name}.inner", self.norm(f"{name}.norm", x)) + self.weights[f"{name}.inner.bias"]
         inner = self.dropped(jax.nn.relu(inner), f"{layer}/relu")
@@ -118,22 +121,22 @@ class Translator(Model):
         return x + self.dropped(y, f"{layer}/feed_forward")
 
     def classify(self, x: jax.Array) -> jax.Array:
-        """The decoder's outputs (…, d) to logits (…, V), by the embedding's table."""
+        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the weight."""
         return self.linear("embedding", self.norm("decoder_norm", x))
 
 
 def not_seen(mask: jax.Array) -> jax.Array:
-    """Where a position counts to what is added to scores."""
+    """Return the values that are added to scores: 0 if `mask` is True, otherwise `NOT_SEEN`."""
     return jnp.where(mask, 0.0, NOT_SEEN)
 
 
 def within(lengths: jax.Array, places: int) -> jax.Array:
-    """Lengths (B,) to what is added to scores of so many places, (B, 1, 1, places)."""
+    """Return the padding mask that is added to scores, (B, 1, 1, places), from sentence lengths (B,)."""
     return not_seen(jnp.arange(places) < lengths[:, None])[:, None, None]
 
 
 class TransformerTrainer(TextTrainer):
-    """The Transformer on one device; several processes sum their gradients."""
+    """The Transformer on one device. Several processes sum their gradients."""
 
     workload: Transformer
 
@@ -144,11 +147,11 @@ class TransformerTrainer(TextTrainer):
         self.positions = network.positions(workload.longest, self.sizes.hidden)
 
     def build_model(self, weights: Values, statistics: Values) -> Translator:
-        """Return the network that the workload describes."""
+        """Return the workload's network with these weights."""
         return Translator(weights, self.sizes, self.dtype)
 
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens."""
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
         logits = self.logits(model, batch, self._masks(batch) if self.sizes.dropout else None)
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
         return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least
@@ -156,14 +159,14 @@ class TransformerTrainer(TextTrainer):
     def logits(self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
         model.masks = masks
         source, target = batch["source"], batch["target"]
-        # One look-up for both sides: its gradient is one array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
         both = jnp.split(model.embed(jnp.concatenate([source, target], 1)), [source.shape[1]], 1)
-        said, saying = (x + self.positions[: x.shape[1]] for x in both)
+        embedded, previous = (x + self.positions[: x.shape[1]] for x in both)
         seen = within(batch["source_length"], source.shape[1])
-        return model.decode(saying, model.encode(said, seen), seen)
+        return model.decode(previous, model.encode(embedded, seen), seen)
 
     def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
-        """Those of attention weights are drawn as S · H values of each query."""
+        """Return the dropout masks. Masks of attention weights are drawn as S · H values for each query."""
         edge = {side: batch[side].shape[1] for side in ("source", "target")}
         widths: dict[str, dict[str, int]] = {side: {} for side in edge}
         for label, width in network.mask_widths(self.sizes).items():
@@ -175,19 +178,19 @@ class TransformerTrainer(TextTrainer):
     # -- a search -------------------------------------------------------------------------------------------------
 
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> tuple[list[Parts], jax.Array]:
-        """Keys and values of each layer, and what is added to scores, (B, 1, 1, S)."""
+        """Return keys and values of the source for each layer, and the padding mask that is added to scores, (B, 1, 1, S)."""
         model, seen = self.build_model(weights, {}), within(lengths, source.shape[1])
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)
         return [model.remembered(layer, memory) for layer in model.layers("decoder")], seen
 
     def begun(self, rows: int) -> list[Array]:
-        """Of each layer, keys and values (N, 2, H, ROOM, e) of the words so far."""
+        """Return zeros for the keys and values of each layer, (N, 2, H, ROOM, e)."""
         heads = self.sizes.heads
         shape = (rows, 2, heads, ROOM, self.sizes.hidden // heads)
         return [np.zeros(shape, self.dtype) for _ in range(self.sizes.layers)]
 
     def grown(self, kept: list[jax.Array]) -> list[jax.Array]:
-        return [jnp.concatenate([one, jnp.zeros_like(one)], 3) for one in kept]
+        return [jnp.concatenate([array, jnp.zeros_like(array)], 3) for array in kept]
 
     def advanced(
         self, weights: Values, memory: tuple[list[Parts], jax.Array], kept: list[jax.Array], tokens: jax.Array,
@@ -201,8 +204,8 @@ class TransformerTrainer(TextTrainer):
             said = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
             after.append(said)
             x = model.attended(x, f"{layer}.self", (query, said[:, 0], said[:, 1]), unsaid)
-            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
-            beside = x.reshape(len(seen), -1, x.shape[2])
-            beside = model.attended(beside, f"{layer}.cross", model.asked(layer, beside) + source, seen)
-            x = model.fed_forward(beside.reshape(x.shape), layer)
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
+            y = x.reshape(len(seen), -1, x.shape[2])
+            y = model.attended(y, f"{layer}.cross", model.asked(layer, y) + source, seen)
+            x = model.fed_forward(y.reshape(x.shape), layer)
         return model.classify(x[:, 0]), None, after

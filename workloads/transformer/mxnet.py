@@ -1,7 +1,8 @@
 """The Transformer in MXNet: graphs of fixed shapes on padded sentences.
 
-Shapes: see network.py; L positions with padding of either side, N = B · K rows of a beam search. Parameters carry the names of
-network.py. Padding is computed with and counts nothing: no key, no label.
+Shapes are described in network.py. A side has L positions including padding, and a beam search has N = B · K rows. Parameters
+carry the names of network.py. Padding is computed like words, but it does not change the results: it is masked as a key and
+as a label.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 MASKED_SCORE = -1e9
-"""Added to scores of keys that may not be seen (reference model/model_utils.py)."""
+"""Value added to the scores of masked keys (reference model/model_utils.py)."""
 PLACES = 16
-"""Words that a beam search has room for at first; where they are full there are twice as many."""
+"""Initial number of words for which a beam search allocates memory. The number doubles whenever the memory is full."""
 
 
 class Layers(Model):
-    """The network's parts."""
+    """Building blocks of the translation network."""
 
     def __init__(self, sizes: network.Network, longest: int) -> None:
-        """`longest`: positions that there can be."""
+        """Create the layers. `longest` is the largest number of positions."""
         self.sizes, self.longest, self.shapes = sizes, longest, network.shapes(sizes)
 
     def constants(self) -> dict[str, Array]:
-        """`positions` (longest, d), and `later` (longest, longest), which is added to scores where nothing looks ahead."""
+        """Return the position encodings `positions` (longest, d) and the causal mask `later` (longest, longest)."""
         later = np.triu(np.full((self.longest, self.longest), MASKED_SCORE, np.float32), 1)
         return {"positions": network.positions(self.longest, self.sizes.hidden), "later": later}
 
     def layers(self, side: str) -> list[str]:
-        """Names of those of the `encoder` or the `decoder`."""
+        """Return the names of the layers of a side, `encoder` or `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        """x (…, inputs) to (…, outputs), by the layer of that name."""
+        """Apply the linear layer `name`: x (…, inputs) to (…, outputs)."""
         F = self.F
         arrays = [x, self.arrays[f"{name}.weight"]]
         biased = f"{name}.bias" in self.shapes
@@ -55,7 +56,7 @@ class Layers(Model):
         return F.FullyConnected(*arrays, num_hidden=outputs, no_bias=not biased, flatten=False)
 
     def norm(self, name: str, x: Tensor) -> Tensor:
-        """x (…, d) after the layer norm of that name."""
+        """Apply the layer norm `name` to x (…, d)."""
         F = self.F
         arrays = F.reshape(x, (-1, self.sizes.hidden)), self.arrays[f"{name}.weight"], self.arrays[f"{name}.bias"]
         return F.reshape_like(layer_norm(F, *arrays, self.sizes.hidden, network.EPSILON), x)
@@ -63,19 +64,22 @@ class Layers(Model):
     # -- whole sentences ------------------------------------------------------------------------------------------
 
     def look_up(self, words: Tensor) -> Tensor:
-        """Words (…) to their rows of the table (…, d)."""
+        """Return the rows of the embedding table (…, d) for words (…)."""
         F = self.F
         sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
         return F.Embedding(words, self.arrays["embedding.weight"], **sizes)
 
     def embed(self, words: Tensor, rows: Tensor) -> Tensor:
-        """Words (…) and their rows (…, d) to (…, d); padding, which stands before a target's first word, gives zeros."""
+        """Return embedded words (…, d) from words (…) and their rows of the table (…, d).
+
+        Padding, which precedes a target's first word, is embedded as zeros.
+        """
         F = self.F
         factors = F.cast(words != PAD, "float32") * self.sizes.scale
         return F.broadcast_mul(rows, F.BlockGrad(F.expand_dims(factors, -1)))
 
     def placed(self, batch: Inputs, side: str, rows: Tensor) -> Tensor:
-        """A side's rows of the table (B, L, d) with their positions, after dropout."""
+        """Embed a side's rows of the table (B, L, d), add the position encodings, and apply dropout."""
         F = self.F
         x = self.embed(batch[side], rows)
         places = F.expand_dims(self.arrays["positions"], 0)
@@ -83,7 +87,10 @@ class Layers(Model):
         return self.dropped(batch, x, f"{side}/embedding")
 
     def encode(self, batch: Inputs, rows: Tensor) -> Tensor:
-        """`source`, its `padding` (B, S) and its rows of the table (B, S, d) to the memory (B, S, d)."""
+        """Return the encoder's outputs, the memory (B, S, d).
+
+        `batch` holds `source` and its `padding` (B, S). `rows` are the source's rows of the table (B, S, d).
+        """
         F = self.F
         x = self.placed(batch, "source", rows)
         beyond = F.reshape(batch["padding"], (0, 1, 1, -1))
@@ -93,7 +100,7 @@ class Layers(Model):
         return self.norm("encoder_norm", x)
 
     def decode(self, batch: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
-        """A memory, `target` and its rows of the table (B, T, d) to what is classified (B, T, d)."""
+        """Return the decoder's outputs (B, T, d) from the memory, `target`, and the target's rows of the table (B, T, d)."""
         F = self.F
         x = self.placed(batch, "target", rows)
         beyond, later = F.reshape(batch["padding"], (0, 1, 1, -1)), self.later(batch["target"])
@@ -104,13 +111,16 @@ class Layers(Model):
         return self.norm("decoder_norm", x)
 
     def later(self, words: Tensor) -> Tensor:
-        """What is added to the scores of words (B, T) that come later (1, 1, T, T). Padding stands after all that counts."""
+        """Return the causal mask that is added to the scores of words (B, T), (1, 1, T, T).
+
+        Padding follows the words, so this mask also hides the padding from the words.
+        """
         F = self.F
         hidden = F.slice_like(F.slice_like(self.arrays["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
         return F.expand_dims(F.expand_dims(hidden, 0), 0)
 
     def attended(self, batch: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None) -> Tensor:
-        """x (B, T, d) after a sub-layer that attends to itself, or, with a memory (B, S, d), to that."""
+        """Apply an attention sub-layer to x (B, T, d): self-attention, or attention to a memory (B, S, d)."""
         kind = "self" if memory is None else "cross"
         name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
         normed = self.norm(f"{name}.norm", x)
@@ -124,9 +134,9 @@ class Layers(Model):
         return x + self.dropped(batch, y, label)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None) -> Tensor:
-        """Queries (B · H, T, e), keys and values (B · H, S, e) to (B · H, T, e).
+        """Return the attention outputs (B · H, T, e) of queries (B · H, T, e), keys, and values (B · H, S, e).
 
-        `mask` is added to scores (B, H, T, S), along which it may be copied; `dropped` multiplies the weights (B, H, T, S).
+        `mask` is added to the scores and is broadcast to (B, H, T, S). `dropped` multiplies the weights (B, H, T, S).
         """
         F = self.F
         heads = self.sizes.heads
@@ -135,7 +145,7 @@ class Layers(Model):
         return F.batch_dot(F.reshape(weights if dropped is None else weights * dropped, (-3, 0, 0)), value)
 
     def fed_forward(self, batch: Inputs, x: Tensor, layer: str) -> Tensor:
-        """x (…, d) after the feed-forward sub-layer."""
+        """Apply the feed-forward sub-layer to x (…, d)."""
         F = self.F
         name = f"{layer}.feed_forward"
         inner = self.linear(f"{name}.inner", self.norm(f"{name}.norm", x))
@@ -143,42 +153,43 @@ class Layers(Model):
         return x + self.dropped(batch, self.linear(f"{name}.outer", inner), f"{layer}/feed_forward")
 
     def dropped(self, batch: Inputs, x: Tensor, label: str) -> Tensor:
-        """x after dropout, if there is a mask of that name."""
+        """Apply dropout to x if the batch contains a mask with this label."""
         return x * batch[label] if label in batch else x
 
     def split(self, x: Tensor, parts: int) -> list[Tensor]:
-        """(B, L, parts · d) to as many (B · H, L, e)."""
+        """Split x (B, L, parts · d) into `parts` tensors (B · H, L, e)."""
         F = self.F
         heads = self.sizes.heads
         x = F.transpose(F.reshape(x, (0, 0, parts * heads, -1)), (0, 2, 1, 3))
         pieces = F.split(x, axis=1, num_outputs=parts) if parts > 1 else [x]
-        return [F.reshape(one, (-3, 0, 0)) for one in pieces]
+        return [F.reshape(piece, (-3, 0, 0)) for piece in pieces]
 
     def joined(self, x: Tensor) -> Tensor:
-        """(B · H, L, e) to (B, L, d)."""
+        """Merge the heads of x (B · H, L, e) into (B, L, d)."""
         F = self.F
         x = F.reshape(x, (-4, -1, self.sizes.heads, 0, 0))
         return F.reshape(F.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
 
     def classify(self, x: Tensor) -> Tensor:
-        """The decoder's outputs (…, d) to logits (…, V), by the embedding's table."""
+        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the weight."""
         F = self.F
         words = self.sizes.vocabulary
         return F.FullyConnected(x, self.arrays["embedding.weight"], num_hidden=words, no_bias=True, flatten=False)
 
 
 class Translator(Layers):
-    """The network for whole sentences."""
+    """The translation network applied to whole sentences."""
 
     def constants(self) -> dict[str, Array]:
-        """Add `share` (1, V): what the rows of the table are multiplied by in their mean."""
+        """Return the constants of `Layers` and `share` (1, V), the factors of the table's rows in their mean."""
         words = self.sizes.vocabulary
         return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
 
     def decoded(self, batch: Inputs) -> list[Tensor]:
-        """What is classified (B, L, d), and the labels' rows of the table (B, L, d).
+        """Return the decoder's outputs (B, L, d) and the labels' rows of the table (B, L, d).
 
-        One look-up for all, of one padded length: its gradient is one array as large as the table.
+        A single look-up serves source, target, and labels, which have the same padded length, because each look-up's gradient
+        is an array as large as the table.
         """
         F = self.F
         words = F.stack(*(batch[name] for name in ("source", "target", "label")))
@@ -186,13 +197,13 @@ class Translator(Layers):
         return [self.decode(batch, self.encode(batch, source), target), label]
 
     def likely(self, batch: Inputs, x: Tensor) -> Tensor:
-        """log p of the labels (B, T)."""
+        """Return log p of the labels, (B, T)."""
         F = self.F
         return F.pick(F.log_softmax(self.classify(x), axis=2), batch["label"], axis=2)
 
 
 class Encoder(Layers):
-    """What a beam search begins with."""
+    """The encoder, which runs once at the start of a beam search."""
 
     def __init__(self, sizes: network.Network, longest: int) -> None:
         super().__init__(sizes, longest)
@@ -207,10 +218,10 @@ class Encoder(Layers):
 
 
 class Step(Layers):
-    """One word for each row of a beam search.
+    """A decoder step of a beam search: a word for each row.
 
-    What was said lies in arrays (N, 2H, P, e) of keys, then values, whose P places end with the last word: many steps have
-    one shape.
+    The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last of the P places holds the last word,
+    so many steps have the same shape.
     """
 
     def __init__(self, sizes: network.Network, longest: int, width: int) -> None:
@@ -220,7 +231,7 @@ class Step(Layers):
         self.said = tuple(f"{layer}/said" for layer in self.layers("decoder"))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return the best words' log p and ids (N, m), then what was said, this word included."""
+        """Return log p and ids of the best words (N, m), and the keys and values of all words including this word."""
         F = self.F
         x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
         x = F.broadcast_add(x, F.take(self.arrays["positions"], batch["number"]))
@@ -231,7 +242,7 @@ class Step(Layers):
             said.append(kept)
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
             (query,) = self.split(F.reshape(query, (-4, -1, self.width, 0)), 1)
             y = self.attend(query, batch[f"{layer}/key"], batch[f"{layer}/value"], beyond)
             x = x + self.linear(f"{name}.output", F.reshape(self.joined(y), (-3, 0)))
@@ -243,7 +254,11 @@ class Step(Layers):
         return {"scores": scores, "ids": ids, **dict(zip(self.said, said, strict=True))}
 
     def _attended_said(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
-        """x (N, d) after attending to itself and what its row said before, and that with this word."""
+        """Apply self-attention to x (N, d).
+
+        x attends to itself and to the earlier words of its row. Returns the result, and the keys and values of all words
+        including this word.
+        """
         F = self.F
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
         projected = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
@@ -251,25 +266,25 @@ class Step(Layers):
         new = F.reshape(F.slice_axis(projected, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1))
         before = F.take(F.slice_axis(batch[f"{layer}/said"], axis=2, begin=1, end=None), batch["parents"], axis=0)
         said = F.concat(before, new, dim=2)
-        key, value = (F.reshape(one, (-3, 0, 0)) for one in F.split(said, axis=1, num_outputs=2))
+        key, value = (F.reshape(part, (-3, 0, 0)) for part in F.split(said, axis=1, num_outputs=2))
         y = self.attend(query, key, value, F.reshape(batch["unused"], (1, 1, 1, -1)))
         return x + self.linear(f"{name}.output", F.reshape(y, (-1, hidden))), said
 
 
 @dataclass
 class State:
-    """Of a beam search, on its context."""
+    """Decoder state of a beam search, on the device of its context."""
 
     memory: Inputs
-    """Keys and values of the source, and `padding`."""
+    """Keys and values of the source, and its `padding` mask."""
     said: list[mx.nd.NDArray]
-    """(N, 2H, P, e) each, as `Step.said` names them."""
+    """Keys and values of the words so far in the order of `Step.said`, (N, 2H, P, e) each."""
     count: int
-    """Words said."""
+    """Number of words so far."""
 
 
 class Decoder:
-    """`workloads.common.text.beam.Decoder` on one context."""
+    """Implementation of `workloads.common.text.beam.Decoder` on one context."""
 
     def __init__(self, trainer: TransformerTrainer, replica: Replica) -> None:
         self.trainer, self.replica = trainer, replica
@@ -286,7 +301,7 @@ class Decoder:
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model, said = self.trainer.step_model, state.said
         if state.count == said[0].shape[2]:
-            said = [mx.nd.concat(mx.nd.zeros_like(one), one, dim=2) for one in said]
+            said = [mx.nd.concat(mx.nd.zeros_like(part), part, dim=2) for part in said]
         places = said[0].shape[2]
         unused = np.where(np.arange(places) < places - 1 - state.count, MASKED_SCORE, 0.0).astype(np.float32)
         host = {
@@ -303,7 +318,7 @@ class Decoder:
 
 
 def padding_of(arrays: Arrays) -> Array:
-    """(B, S) float32: what is added to scores of the source."""
+    """Return the padding mask that is added to scores of the source, (B, S) float32."""
     places = np.arange(arrays["source"].shape[1])
     return np.where(places >= arrays["source_length"][:, None], MASKED_SCORE, 0.0).astype(np.float32)
 
@@ -324,36 +339,40 @@ class TransformerTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
-        made = {name: batch.arrays[name] for name in ("source", "target", "label")}
-        made["padding"] = padding_of(batch.arrays)
+        """Return a batch's arrays, the padding mask, and the dropout masks (workloads/common/dropout.py)."""
+        host = {name: batch.arrays[name] for name in ("source", "target", "label")}
+        host["padding"] = padding_of(batch.arrays)
         if training and self.workload.network.dropout:
-            made |= self._masks(batch.arrays)
-        return made
+            host |= self._masks(batch.arrays)
+        return host
 
     def _masks(self, arrays: Arrays) -> Arrays:
-        """(B, L, width) each, (B, H, T, S) of attention weights: drawn as S · H values of each query. Zeros at padding."""
+        """Return the dropout masks by label: (B, L, width), or (B, H, T, S) for attention weights.
+
+        Masks of attention weights are drawn as S · H values for each query. Masks are 0 at padding.
+        """
         sizes, keys, masks = self.workload.network, arrays["dropout_key"], {}
         edge = {side: arrays[side].shape[1] for side in ("source", "target")}
         counts = {side: np.arange(edge[side]) < arrays[f"{side}_length"][:, None] for side in edge}
         rows = {side: np.nonzero(places) for side, places in counts.items()}
         for label, width in network.mask_widths(sizes).items():
             side = "source" if label.startswith(("source", "encoder")) else "target"
-            others = edge["source" if "/cross/" in label else side]
-            values = others * sizes.heads if width is None else width
+            key_count = edge["source" if "/cross/" in label else side]
+            values = key_count * sizes.heads if width is None else width
             sentence, position = rows[side]
             mask = np.zeros((len(keys), edge[side], values), np.float32)
             mask[counts[side]] = dropout.multipliers_at(keys[sentence], position, label, values, sizes.dropout)
             if width is None:
-                mask = np.ascontiguousarray(mask.reshape(*mask.shape[:2], others, sizes.heads).transpose(0, 3, 1, 2))
+                mask = np.ascontiguousarray(mask.reshape(*mask.shape[:2], key_count, sizes.heads).transpose(0, 3, 1, 2))
             masks[label] = mask
         return masks
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
-        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens.
 
-        The shares add up to 1, so a token's term is -log p of the label, less on_mean times how far the logits' mean is above
-        the label's logit: a product of x with rows of the table, where nothing is as large as the logits.
+        The shares add up to 1. A token's term is therefore -log p of the label, minus on_mean times the difference between the
+        logits' mean and the label's logit. This difference is a product of x with rows of the table, so it needs no array as
+        large as the logits.
         """
         F, (_, on_mean) = model.F, self.workload.label_shares
         x, rows = model.decoded(batch)
@@ -365,12 +384,12 @@ class TransformerTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         F, (x, _) = model.F, model.decoded(batch)
         return {"loss": -F.sum(model.likely(batch, x) * F.cast(batch["label"] != PAD, "float32"), axis=1)}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)

@@ -1,6 +1,8 @@
-"""The Transformer in PyTorch: linear layers, norms and logits on rows, without padding; attention on padded sentences.
+"""The Transformer in PyTorch.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+Linear layers, norms, and logits are computed on rows without padding. Attention is computed on padded sentences.
+
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -30,23 +32,26 @@ from workloads.transformer.workload import Transformer
 
 @dataclass(frozen=True)
 class Masks:
-    """Dropout of a batch: what activations are multiplied by (workloads/common/dropout.py)."""
+    """Dropout masks of a batch: factors of its activations (workloads/common/dropout.py)."""
 
     keys: Tensor
-    """(B,) on the device, where the masks are drawn."""
+    """Hash keys of the sentences, (B,), on the device that draws the masks."""
     rate: float
     places: dict[int, Places] = field(default_factory=dict)
-    """Of each side, by its rows' identity."""
+    """Positions at which each side's masks are drawn, by the `id` of its rows."""
 
     def of_rows(self, rows: Rows) -> Places:
-        """What the masks of rows are drawn from, the same for all layers."""
+        """Return the keys and positions from which the masks of rows are drawn. They are the same for all layers."""
         if id(rows) not in self.places:
             sequence, position = rows.on_device
             self.places[id(rows)] = Places(self.keys[sequence], position, self.rate)
         return self.places[id(rows)]
 
     def of_weights(self, label: str, heads: int, queries: int, keys: int) -> Tensor:
-        """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
+        """Return the mask of attention weights, (B, H, T, S).
+
+        It is drawn as S · H values for each query, so that padding does not change any value.
+        """
         places = torch.arange(queries, device=self.keys.device)
         factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
         return factors.view(len(self.keys), queries, keys, heads).permute(0, 3, 1, 2)
@@ -56,10 +61,16 @@ def attend(
     query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool,
     weights_mask: Tensor | None, dropped: float,
 ) -> Tensor:  # fmt: skip
-    """Queries (B, H, T, e), keys and values (B, H, S, e), `allowed` (B, 1, 1, S) bool or None for all, to (B, H, T, e).
+    """Return the attention outputs, (B, H, T, e).
 
-    `weights_mask` (B, H, T, S) multiplies the attention weights; without it the fused kernel runs, and draws a mask
-    itself if `dropped` is not 0.
+    Args:
+        query: Queries, (B, H, T, e).
+        key: Keys, (B, H, S, e).
+        value: Values, (B, H, S, e).
+        allowed: Keys that may be attended to, (B, 1, 1, S) bool. None allows all keys.
+        causal: Whether later positions are masked.
+        weights_mask: Dropout mask of the attention weights, (B, H, T, S). If it is None, the fused kernel runs.
+        dropped: Dropout rate of the fused kernel, which draws its mask itself if the rate is not 0.
     """
     if weights_mask is None:
         return F.scaled_dot_product_attention(query, key, value, allowed, dropped, is_causal=causal)
@@ -74,10 +85,10 @@ def attend(
 
 
 class _Layer(nn.Module):
-    """A sub-layer's parameters: its norm, and linear layers by name."""
+    """Parameters of a sub-layer: its norm and its linear layers by name."""
 
     def __init__(self, hidden: int, bias: bool, **sizes: tuple[int, int]) -> None:
-        """`sizes`: name to outputs and inputs."""
+        """Create the layers. `sizes` maps the name of each linear layer to its outputs and inputs."""
         super().__init__()
         self.norm = nn.LayerNorm(hidden, network.EPSILON)
         for name, (outputs, inputs) in sizes.items():
@@ -108,10 +119,16 @@ class Decoder(Encoder):
 
 
 class Translator(nn.Module):
-    """The network."""
+    """The translation network."""
 
     def __init__(self, sizes: network.Network, longest: int, device_draws: bool) -> None:
-        """`longest`: positions that there can be. `device_draws`: the fused kernel draws the masks of attention weights."""
+        """Create the network.
+
+        Args:
+            sizes: Sizes of the network.
+            longest: Largest number of positions.
+            device_draws: Whether the fused kernel draws the masks of attention weights.
+        """
         super().__init__()
         self.sizes, self.device_draws = sizes, device_draws
         self.embedding = nn.Embedding(sizes.vocabulary, sizes.hidden)
@@ -123,15 +140,22 @@ class Translator(nn.Module):
         self.register_buffer("positions", places, persistent=False)
 
     def layers(self, side: str) -> list[tuple[str, Encoder]]:
-        """Of the `encoder` or the `decoder`, with their names."""
+        """Return the layers of a side, `encoder` or `decoder`, with their names."""
         return [(f"{side}{number}", getattr(self, f"{side}{number}")) for number in range(1, self.sizes.layers + 1)]
 
     # -- on rows --------------------------------------------------------------------------------------------------
 
     def forward(self, words: Tensor, source: Rows, target: Rows, keys: Tensor | None) -> Tensor:
-        """Words of both sides (R_s + R_t,) int64, the source's first, to logits (R_t, V); keys (B,) of dropout, None: none."""
+        """Return logits (R_t, V).
+
+        Args:
+            words: Words of both sides, the source first, (R_s + R_t,) int64.
+            source: Rows of the source.
+            target: Rows of the target.
+            keys: Dropout keys, (B,). None disables dropout.
+        """
         masks = None if keys is None else Masks(keys, self.sizes.dropout)
-        # One look-up for both sides: its gradient is one array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
         of_source, of_target = self.embed(words).split([len(source.sequence), len(target.sequence)])
         memory = self.encode(self.placed(of_source, source, "source", masks), source, masks)
         x = self.placed(of_target, target, "target", masks)
@@ -142,31 +166,35 @@ class Translator(nn.Module):
         return self.classify(x)
 
     def embed(self, words: Tensor) -> Tensor:
-        """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
+        """Embed words (R,) as (R, d). Padding, which precedes a target's first word, is embedded as zeros."""
         rows: Tensor = self.embedding(words)
         return rows * ((words != PAD)[:, None] * self.sizes.scale)
 
     def placed(self, x: Tensor, rows: Rows, side: str, masks: Masks | None) -> Tensor:
-        """Embedded words (R, d) with their positions, after dropout."""
+        """Add the position encodings to embedded words (R, d) and apply dropout."""
         x = x + self.positions[rows.on_device[1]]
         return x if masks is None else masks.of_rows(rows).dropped(x, f"{side}/embedding")
 
     def encode(self, x: Tensor, rows: Rows, masks: Masks | None) -> Tensor:
-        """Placed words (R, d) to the memory (R, d)."""
+        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R, d)."""
         for name, layer in self.layers("encoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
             x = self.fed_forward(x, layer, name, rows, masks)
         return self.encoder_norm(x)
 
     def classify(self, x: Tensor) -> Tensor:
-        """The decoder's outputs (R, d) to logits (R, V), by the embedding's table."""
+        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the weight."""
         return linear(self.decoder_norm(x), self.embedding.weight, None)
 
     def attended(
         self, x: Tensor, layer: _Layer, label: str, rows: Rows, others: Rows, memory: Tensor | None,
         masks: Masks | None,
     ) -> Tensor:  # fmt: skip
-        """x (R, d) after a sub-layer that attends to `others`: to themselves, or, with a memory (R_s, d), to that."""
+        """Apply an attention sub-layer to x (R, d).
+
+        Without a memory, x attends to itself, and `others` equals `rows`. With a memory (R_s, d), x attends to the memory,
+        and `others` are the memory's rows.
+        """
         normed = layer.norm(x)
         if memory is None:
             query, key, value = self.split(rows.padded(layer.linear("query_key_value", normed)), 3)
@@ -174,7 +202,7 @@ class Translator(nn.Module):
             (query,) = self.split(rows.padded(layer.linear("query", normed)), 1)
             key, value = self.split(others.padded(layer.linear("key_value", memory)), 2)
         causal = memory is None and label.startswith("decoder")
-        # A target's padding stands after all that counts, so where nothing looks ahead nothing sees it.
+        # A target's padding follows its words, so the causal mask already hides it.
         allowed = None if causal or others.mask is None else others.mask[:, None, None]
         drawn = None
         if masks is not None and not self.device_draws:
@@ -185,7 +213,7 @@ class Translator(nn.Module):
         return added(x, y, rows, label, masks)
 
     def fed_forward(self, x: Tensor, layer: Encoder, name: str, rows: Rows, masks: Masks | None) -> Tensor:
-        """x (R, d) after the feed-forward sub-layer."""
+        """Apply the feed-forward sub-layer to x (R, d)."""
         part = layer.feed_forward
         inner = part.linear("inner", part.norm(x), relu=True)
         if masks is not None:
@@ -193,30 +221,33 @@ class Translator(nn.Module):
         return added(x, part.linear("outer", inner), rows, f"{name}/feed_forward", masks)
 
     def split(self, x: Tensor, parts: int) -> list[Tensor]:
-        """(B, L, parts · d) to as many (B, H, L, e)."""
+        """Split x (B, L, parts · d) into `parts` tensors (B, H, L, e)."""
         heads = x.view(*x.shape[:2], parts, self.sizes.heads, -1).permute(2, 0, 3, 1, 4)
         return list(heads.unbind(0))
 
 
 def added(x: Tensor, y: Tensor, rows: Rows, label: str, masks: Masks | None) -> Tensor:
-    """A sub-layer's input and its output after dropout."""
+    """Add a sub-layer's output, after dropout, to its input."""
     return x + y if masks is None else masks.of_rows(rows).dropped(y, label, added=x)
 
 
 @dataclass
 class State:
-    """Of a beam search, on the device."""
+    """Decoder state of a beam search, on the device."""
 
     memory: list[tuple[Tensor, Tensor]]
-    """Of each layer, keys and values (B, H, S, e) of the encoder's outputs."""
+    """Keys and values of the encoder's outputs for each layer, (B, H, S, e)."""
     allowed: Tensor | None
-    """(B, 1, 1, S) True where the source has a word."""
+    """Mask of the source, (B, 1, 1, S): True at words."""
     said: Tensor | None
-    """(layers, 2, N, H, t, e): keys and values of the words so far; None before the first."""
+    """Keys and values of the t words so far, (layers, 2, N, H, t, e). None before the first word."""
 
 
 class Search:
-    """`workloads.common.text.beam.Decoder` on a `Translator`; keys and values of what was said are kept."""
+    """Implementation of `workloads.common.text.beam.Decoder` with a `Translator`.
+
+    It stores the keys and values of the words so far.
+    """
 
     def __init__(self, trainer: TransformerTrainer) -> None:
         self.device, self.model, self.to_device = trainer.device, trainer.model, trainer.to_device
@@ -250,7 +281,7 @@ class Search:
             y = F.scaled_dot_product_attention(query, of_layer[0], of_layer[1])
             x = x + part.linear("output", y.flatten(1))
             part = layer.cross_attention
-            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
             (query,) = model.split(part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1)
             y = F.scaled_dot_product_attention(query, *state.memory[number], state.allowed)
             x = x + part.linear("output", y.transpose(1, 2).reshape(x.shape))
@@ -268,15 +299,18 @@ class TransformerTrainer(ModelTrainer):
     workload: Transformer
 
     def build(self) -> nn.Module:
-        """The workload's network. On a GPU the fused attention draws its masks itself: no fused kernel takes ours."""
+        """Return the workload's network.
+
+        On a GPU, the fused attention draws its masks itself, because no fused kernel accepts an external mask.
+        """
         torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
-        """Return the positions that count instead of padded sentences.
+        """Return the words without padding instead of padded sentences.
 
-        `words` (R_s + R_t,), the source's first, and `label` (R_t,) are int64; `source` and `target` are their `Rows`;
-        `tokens` is the number of target tokens, `dropout_key` (B,) or None.
+        `words` (R_s + R_t,), with the source first, and `label` (R_t,) are int64. `source` and `target` are the `Rows` of
+        both sides. `tokens` is the number of target tokens. `dropout_key` is (B,) or None.
         """
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
@@ -285,7 +319,7 @@ class TransformerTrainer(ModelTrainer):
             arrays[side][rows.sequence, rows.position]
             for side, rows in (("source", source), ("target", target), ("label", target))
         ]
-        of_both, labels = (self.to_device(one).long() for one in (np.concatenate(words[:2]), words[2]))
+        of_both, labels = (self.to_device(ids).long() for ids in (np.concatenate(words[:2]), words[2]))
         dropped = training and self.workload.network.dropout
         return {
             "words": of_both,
@@ -297,7 +331,7 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens."""
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
         on_label, on_mean = self.workload.label_shares
         entropy = smoothed_entropy(self.logits(model, batch), batch["label"], on_label, on_mean, PAD)
         return entropy - self.workload.least_loss * batch["tokens"]
@@ -309,13 +343,13 @@ class TransformerTrainer(ModelTrainer):
         return logits
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         logits, rows = self.logits(model, batch), batch["target"]
         entropy = F.cross_entropy(logits.float(), batch["label"], ignore_index=PAD, reduction="none")
         return {"loss": entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)

@@ -1,9 +1,11 @@
-"""The Transformer in TensorFlow: linear layers, norms and logits on rows, without padding; attention on padded sentences.
+"""The Transformer in TensorFlow.
 
-One trace serves batches of any size: rows, lengths and sentences are counted in the graph. Under XLA, which wants them known,
-padding has rows too, and each shape is compiled.
+Linear layers, norms, and logits are computed on rows without padding. Attention is computed on padded sentences.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+A single trace serves batches of any size, because rows, lengths, and sentences are counted in the graph. XLA requires static
+shapes. Under XLA, padding therefore has rows too, and each shape is compiled.
+
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -28,26 +30,29 @@ from workloads.transformer import network
 from workloads.transformer.workload import Transformer
 
 NOT_SEEN = -1e9
-"""Added to scores of attention that do not count (reference model_utils.py)."""
+"""Value added to masked attention scores (reference model_utils.py)."""
 
 
 @dataclass(frozen=True)
 class Masks:
-    """Dropout of a batch: what activations are multiplied by (workloads/common/dropout.py)."""
+    """Dropout masks of a batch: factors of its activations (workloads/common/dropout.py)."""
 
     keys: tf.Tensor
-    """(B,)"""
+    """Hash keys of the sentences, (B,)."""
     rate: float
     on_host: bool
-    """Computed by NumPy."""
+    """Whether NumPy computes the masks."""
 
     def of_rows(self, rows: Rows, label: str, width: int) -> tf.Tensor:
-        """(R, width)"""
+        """Return the mask of activations on rows, (R, width)."""
         keys = tf.gather(self.keys, rows.sequence)
         return multipliers_at(keys, rows.position, label, width, self.rate, self.on_host)
 
     def of_weights(self, label: str, heads: int, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
+        """Return the mask of attention weights, (B, H, T, S).
+
+        It is drawn as S · H values for each query, so that padding does not change any value.
+        """
         places = tf.range(queries)
         factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.on_host)
         return tf.transpose(tf.reshape(factors, [-1, queries, keys, heads]), [0, 3, 1, 2])
@@ -56,9 +61,9 @@ class Masks:
 def attend(
     query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, seen: tf.Tensor | None, mask: tf.Tensor | None
 ) -> tf.Tensor:
-    """Queries (…, T, e), keys and values (…, S, e) to (…, T, e).
+    """Return the attention outputs (…, T, e) of queries (…, T, e), keys (…, S, e), and values (…, S, e).
 
-    `seen` is added to the scores, `mask` multiplies the weights, both (…, T, S).
+    `seen` (…, T, S) is added to the scores, and `mask` (…, T, S) multiplies the weights.
     """
     scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)
     weights = tf.nn.softmax(scores if seen is None else scores + seen)
@@ -66,10 +71,10 @@ def attend(
 
 
 class Translator(Model):
-    """The network."""
+    """The translation network."""
 
     def __init__(self, sizes: network.Network, longest: int, compiled: bool, on_gpu: bool) -> None:
-        """`longest`: positions that there can be. `compiled`: by XLA."""
+        """Create the network. `longest` is the largest number of positions. `compiled` is True if XLA compiles the network."""
         super().__init__(network.shapes(sizes))
         self.sizes, self.compiled, self.host_draws = sizes, compiled, not compiled and not on_gpu
         self.positions = tf.constant(network.positions(longest, sizes.hidden))
@@ -78,30 +83,33 @@ class Translator(Model):
         return tf.convert_to_tensor(self.parameters[name])
 
     def layers(self, side: str) -> list[str]:
-        """Names of the layers of the `encoder` or the `decoder`."""
+        """Return the names of the layers of a side, `encoder` or `decoder`."""
         return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
 
     def linear(self, name: str, x: tf.Tensor, bias: bool = False) -> tf.Tensor:
-        """x (R, inputs) · weightᵀ, and the bias if there is one."""
+        """Return x (R, inputs) · weightᵀ, plus the layer's bias if `bias` is True."""
         y = tf.matmul(x, self.weight(f"{name}.weight"), transpose_b=True)
         return tf.nn.bias_add(y, self.weight(f"{name}.bias")) if bias else y
 
     def norm(self, name: str, x: tf.Tensor) -> tf.Tensor:
-        """Layer norm of x (R, d)."""
+        """Apply the layer norm `name` to x (R, d)."""
         return layer_norm(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), network.EPSILON)
 
     # -- on rows --------------------------------------------------------------------------------------------------
 
     def rows(self, lengths: tf.Tensor, array: tf.Tensor) -> Rows:
-        """Of sequences of these lengths (B,) that are padded as `array` (B, L) is."""
+        """Return the rows of sequences with these lengths (B,), which are padded like `array` (B, L)."""
         return Rows(lengths, array.shape[1] or tf.shape(array)[1], self.sizes.heads, self.compiled)
 
     def __call__(
         self, source: tf.Tensor, source_rows: Rows, target: tf.Tensor, target_rows: Rows, keys: tf.Tensor | None
     ) -> tf.Tensor:
-        """source (B, S) and target (B, T) to logits (R_t, V); keys (B,) of dropout, None: none."""
+        """Return logits (R_t, V) from source (B, S) and target (B, T).
+
+        `keys` (B,) are the dropout keys. None disables dropout.
+        """
         masks = None if keys is None else Masks(keys, self.sizes.dropout, self.host_draws)
-        # One look-up for both sides: its gradient is one array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
         words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
         count = tf.shape(source_rows.sequence)[0]
         embedded = self.embed(words)
@@ -118,17 +126,17 @@ class Translator(Model):
         return self.classify(x)
 
     def embed(self, words: tf.Tensor) -> tf.Tensor:
-        """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
+        """Embed words (R,) as (R, d). Padding, which precedes a target's first word, is embedded as zeros."""
         rows = looked_up(self.weight("embedding.weight"), words)
         return rows * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
 
     def placed(self, x: tf.Tensor, rows: Rows, side: str, masks: Masks | None) -> tf.Tensor:
-        """Embedded words (R, d) with their positions, after dropout."""
+        """Add the position encodings to embedded words (R, d) and apply dropout."""
         x = x + tf.gather(self.positions, rows.position)
         return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
 
     def encode(self, x: tf.Tensor, rows: Rows, masks: Masks | None) -> tf.Tensor:
-        """Placed words (R, d) to the memory (R, d)."""
+        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R, d)."""
         padding = padded_ones(rows.mask)
         for name in self.layers("encoder"):
             parts = self.own_heads(f"{name}.self_attention", x, rows)
@@ -137,23 +145,23 @@ class Translator(Model):
         return self.norm("encoder_norm", x)
 
     def own_heads(self, name: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Queries, keys and values (B, H, L, e) of x (R, d) itself."""
+        """Return queries, keys, and values (B, H, L, e) of x (R, d) for self-attention."""
         return rows.padded(self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x)), 3)
 
     def queries(self, layer: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """(B, H, T, e) to the memory."""
+        """Return the queries (B, H, T, e) of x (R, d) to the memory."""
         name = f"{layer}.cross_attention"
         return rows.padded(self.linear(f"{name}.query", self.norm(f"{name}.norm", x)), 1)
 
     def memories(self, layer: str, memory: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-        """Keys and values (B, H, S, e) of the memory (R, d)."""
+        """Return keys and values (B, H, S, e) of the memory (R, d)."""
         return rows.padded(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
 
     def attended(
         self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, others: Rows, seen: tf.Tensor,
         masks: Masks | None,
     ) -> tf.Tensor:  # fmt: skip
-        """x (R, d) after a sub-layer whose queries, keys and values (B, H, …, e) are `parts`."""
+        """Apply an attention sub-layer to x (R, d). `parts` are its queries, keys, and values (B, H, …, e)."""
         label, drawn = name.replace(".", "/"), None
         if masks is not None:
             drawn = masks.of_weights(f"{label}/weights", self.sizes.heads, rows.length, others.length)
@@ -163,14 +171,14 @@ class Translator(Model):
         return added(x, y, rows, label, masks)
 
     def fed_forward(self, x: tf.Tensor, layer: str, rows: Rows, masks: Masks | None) -> tf.Tensor:
-        """x (R, d) after the feed-forward sub-layer."""
+        """Apply the feed-forward sub-layer to x (R, d)."""
         inner = self.inner(layer, x)
         if masks is not None:
             inner = inner * masks.of_rows(rows, f"{layer}/relu", inner.shape[1])
         return added(x, self.outer(layer, inner), rows, f"{layer}/feed_forward", masks)
 
     def inner(self, layer: str, x: tf.Tensor) -> tf.Tensor:
-        """x (R, d) to what is inside the feed-forward sub-layer (R, …)."""
+        """Return the inner activations (R, …) of the feed-forward sub-layer for x (R, d)."""
         name = f"{layer}.feed_forward"
         return tf.nn.relu(self.linear(f"{name}.inner", self.norm(f"{name}.norm", x), bias=True))
 
@@ -178,7 +186,7 @@ class Translator(Model):
         return self.linear(f"{layer}.feed_forward.outer", inner, bias=True)
 
     def classify(self, x: tf.Tensor) -> tf.Tensor:
-        """The decoder's outputs (R, d) to logits (R, V), by the embedding's table."""
+        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the weight."""
         return self.linear("embedding", self.norm("decoder_norm", x))
 
     # -- a step of a search ---------------------------------------------------------------------------------------
@@ -186,23 +194,28 @@ class Translator(Model):
     def step(
         self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, width: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Words (N,) to logits (N, V), and what was said with them.
+        """Return logits (N, V) for the words (N,), and the keys and values of all words including these.
 
-        `memory` (layers, 2, B, H, S, e) and `said` (layers, 2, N, H, t, e): keys and values; `seen` (B, 1, 1, S).
+        Args:
+            memory: Keys and values of the encoder's outputs, (layers, 2, B, H, S, e).
+            seen: Mask that is added to the scores of the memory, (B, 1, 1, S).
+            said: Keys and values of the t words so far, (layers, 2, N, H, t, e).
+            tokens: Words of this step, (N,).
+            width: Hypotheses per sentence.
         """
         hidden, heads = self.sizes.hidden, self.sizes.heads
         size, kept = hidden // heads, []
         x = self.embed(tokens) + self.positions[tf.shape(said)[4]]
         for number, layer in enumerate(self.layers("decoder")):
             name = f"{layer}.self_attention"
-            own = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
-            query, *own = tf.unstack(tf.reshape(own, [-1, 3, heads, 1, size]), axis=1)
-            kept.append(tf.concat([said[number], tf.stack(own)], 3))
+            parts = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
+            query, *parts = tf.unstack(tf.reshape(parts, [-1, 3, heads, 1, size]), axis=1)
+            kept.append(tf.concat([said[number], tf.stack(parts)], 3))
             y = attend(query, kept[-1][0], kept[-1][1], None, None)
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
             query = tf.transpose(tf.reshape(query, [-1, width, heads, size]), [0, 2, 1, 3])
             y = tf.transpose(attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3])
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
@@ -211,33 +224,39 @@ class Translator(Model):
 
 
 def added(x: tf.Tensor, y: tf.Tensor, rows: Rows, label: str, masks: Masks | None) -> tf.Tensor:
-    """A sub-layer's input and its output after dropout."""
+    """Add a sub-layer's output, after dropout, to its input."""
     return x + y if masks is None else x + y * masks.of_rows(rows, label, y.shape[1])
 
 
 def padded_ones(mask: tf.Tensor) -> tf.Tensor:
-    """(B, L) True where a position counts to what is added to scores, (B, 1, 1, L)."""
+    """Return the values (B, 1, 1, L) that are added to scores. `mask` (B, L) is False at padding, whose scores are masked."""
     return tf.where(mask, 0.0, NOT_SEEN)[:, None, None]
 
 
 def later_ones(length: int | tf.Tensor) -> tf.Tensor:
-    """What is added to a target's scores among itself, (T, T). Its padding stands after all that counts: nothing sees it."""
+    """Return the causal mask that is added to a target's self-attention scores, (T, T).
+
+    A target's padding follows its words, so this mask also hides the padding from the words.
+    """
     places = tf.range(length)
     return tf.where(places <= places[:, None], 0.0, NOT_SEEN)
 
 
 @dataclass
 class State:
-    """Of a beam search, on the device."""
+    """Decoder state of a beam search, on the device."""
 
     source: list[tf.Tensor]
-    """The memory's keys and values of each layer (layers, 2, B, H, S, e), and which of them count (B, 1, 1, S)."""
+    """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding mask, (B, 1, 1, S)."""
     said: tf.Tensor
-    """(layers, 2, N, H, t, e): keys and values of the words so far."""
+    """Keys and values of the t words so far, (layers, 2, N, H, t, e)."""
 
 
 class Search:
-    """`workloads.common.text.beam.Decoder` on a trainer's functions; keys and values of what was said are kept."""
+    """Implementation of `workloads.common.text.beam.Decoder` with a trainer's compiled functions.
+
+    It stores the keys and values of the words so far.
+    """
 
     def __init__(self, trainer: TransformerTrainer) -> None:
         self.trainer, self.width = trainer, trainer.workload.beam.width
@@ -249,11 +268,11 @@ class Search:
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         *best, said = self.trainer.advance(*state.source, state.said, tf.constant(tokens), tf.constant(parents))
-        return beam.Candidates(*(one.numpy() for one in best)), State(state.source, said)
+        return beam.Candidates(*(output.numpy() for output in best)), State(state.source, said)
 
 
 class TransformerTrainer(ModelTrainer):
-    """The Transformer on one device; several processes sum their gradients."""
+    """The Transformer on one device. Several processes sum their gradients."""
 
     workload: Transformer
     inputs = ("source", "source_length", "target", "target_length", "label", "dropout_key")
@@ -265,11 +284,14 @@ class TransformerTrainer(ModelTrainer):
         return Translator(self.workload.network, self.workload.longest, self.compiled, self.on_gpu)
 
     def build(self) -> None:
-        """The same, and the functions of a search, which take any size and are not compiled: words are added one by one."""
+        """Build the trainer and the two functions of a beam search.
+
+        These functions accept tensors of any size and are not compiled by XLA, because the sizes grow with each word.
+        """
         super().build()
         sizes = self.workload.network
         shape = [sizes.layers, 2, None, sizes.heads, None, sizes.hidden // sizes.heads]
-        kept, seen = (tf.TensorSpec(one, tf.float32) for one in (shape, [None, 1, 1, None]))
+        kept, seen = (tf.TensorSpec(dimensions, tf.float32) for dimensions in (shape, [None, 1, 1, None]))
         words, lengths = (tf.TensorSpec([None] * rank, tf.int32) for rank in (2, 1))
         parents = tf.TensorSpec([None], tf.int64)
         self.encode = tf.function(self._encode, autograph=False, input_signature=[words, lengths])
@@ -278,7 +300,7 @@ class TransformerTrainer(ModelTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the cross-entropy with smoothed labels less its minimum, summed over the target tokens."""
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
         workload = self.workload
         logits, labels, _ = self.logits(model, batch, batch["dropout_key"] if workload.network.dropout else None)
         on_label, on_mean = workload.label_shares
@@ -288,7 +310,7 @@ class TransformerTrainer(ModelTrainer):
     def logits(
         self, model: Translator, batch: Mapping[str, tf.Tensor], keys: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, Rows]:
-        """Return logits (R_t, V), labels (R_t,) and the target's rows. `keys` (B,): of dropout."""
+        """Return logits (R_t, V), labels (R_t,), and the target's rows. `keys` (B,) are the dropout keys."""
         source, target = batch["source"], batch["target"]
         source_rows, rows = model.rows(batch["source_length"], source), model.rows(batch["target_length"], target)
         return model(source, source_rows, target, rows, keys), rows.of(batch["label"]), rows
@@ -296,21 +318,21 @@ class TransformerTrainer(ModelTrainer):
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)
         return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         logits, labels, rows = self.logits(model, batch, None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         terms = tf.where(labels != PAD, terms, 0.0)
         return {"loss": tf.math.unsorted_segment_sum(terms, rows.sequence, rows.sequences)}
 
     def _encode(self, source: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
-        """Source (B, S) and its lengths (B,) to `State.source`."""
+        """Return `State.source` from source (B, S) and its lengths (B,)."""
         model = self.model
         rows = Rows(lengths, tf.shape(source)[1], self.workload.network.heads, False)
         memory = model.encode(model.placed(model.embed(rows.of(source)), rows, "source", None), rows, None)
@@ -320,7 +342,10 @@ class TransformerTrainer(ModelTrainer):
     def _advance(
         self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, parents: tf.Tensor
     ) -> list[tf.Tensor]:
-        """A step of a search, whose row n goes on from row `parents[n]`: log p and ids (N, m) of the best words, and `said`."""
+        """Run a step of a beam search, in which row n continues row `parents[n]`.
+
+        Returns log p and ids of the best words, (N, m) each, and the new `said`.
+        """
         width = self.workload.beam.width
         logits, said = self.model.step(memory, seen, tf.gather(said, parents, axis=2), tokens, width)
         best = tf.math.top_k(tf.nn.log_softmax(logits), min(2 * width, self.workload.network.vocabulary))

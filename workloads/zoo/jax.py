@@ -1,4 +1,4 @@
-"""The zoo in JAX: the suite's lists of layers.
+"""The zoo in JAX: networks from the suite's layer lists.
 
 Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B, H, W, 3).
 """
@@ -19,7 +19,7 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """A network of the zoo on one device; several processes sum their gradients."""
+    """A network of the zoo on one device. Several processes sum their gradients."""
 
     workload: Zoo
 
@@ -32,7 +32,7 @@ class ZooTrainer(ImageTrainer):
         self.inputs = ("image", "label", *self.masks)
 
     def build_model(self, weights: Values, statistics: Values) -> LayerNetwork:
-        """Return the network that the workload describes."""
+        """Return the workload's network with these weights."""
         return LayerNetwork(weights, statistics, self.dtype, self.workload.network)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:

@@ -1,4 +1,4 @@
-"""The zoo in MXNet: the suite's lists of layers, or Gluon's networks.
+"""The zoo in MXNet: networks from the suite's layer lists or from Gluon.
 
 Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3).
 """
@@ -29,7 +29,7 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def dropouts(self) -> list[layer_lists.Dropout]:
-        """Dropout layers whose masks are the same in every framework; stock networks draw their own."""
+        """Dropout layers with the same masks in every framework. Empty for stock networks, which draw masks themselves."""
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)
 

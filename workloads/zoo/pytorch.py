@@ -1,4 +1,4 @@
-"""The zoo in PyTorch: the suite's lists of layers, or torchvision's networks.
+"""The zoo in PyTorch: networks from the suite's layer lists or from torchvision.
 
 Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3).
 """
@@ -36,7 +36,7 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def dropouts(self) -> list[layer_lists.Dropout]:
-        """Dropout layers whose masks are the same in every framework; stock networks draw their own."""
+        """Dropout layers with the same masks in every framework. Empty for stock networks, which draw masks themselves."""
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)
 

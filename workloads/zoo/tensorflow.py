@@ -1,4 +1,4 @@
-"""The zoo in TensorFlow: the suite's lists of layers, or Keras' networks.
+"""The zoo in TensorFlow: networks from the suite's layer lists or from Keras.
 
 Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B, H, W, 3).
 """
@@ -19,18 +19,18 @@ from workloads.zoo.workload import Zoo
 
 
 class ZooTrainer(ImageTrainer):
-    """A network of the zoo on one device; several processes sum their gradients."""
+    """A network of the zoo on one device. Several processes sum their gradients."""
 
     workload: Zoo
 
     @property
     def is_stock(self) -> bool:
-        """Whether the network is Keras'; it draws masks of dropout by itself."""
+        """Whether the network comes from Keras. Such a network draws dropout masks itself."""
         return bool(self.settings.model["implementation"] == "stock")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the dropout masks that a batch brings."""
+        """Labels of the dropout masks, which are arrays of a batch."""
         return () if self.is_stock else tuple(layer.label for layer in self.workload.network.dropouts)
 
     @property
@@ -39,7 +39,7 @@ class ZooTrainer(ImageTrainer):
         return ("image", "label", *self.labels)
 
     def build_model(self) -> Model:
-        """The network that the workload describes."""
+        """Return the workload's network."""
         if self.is_stock:
             from workloads.zoo.stock.tensorflow import StockNetwork
 

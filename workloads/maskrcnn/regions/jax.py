@@ -21,18 +21,18 @@ from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
 
 NONE = -jnp.inf
-"""Score of a slot that is not used."""
+"""Score of an unused slot."""
 
 
 class Proposals(NamedTuple):
     """K slots per image. In evaluation, the slots are sorted by score, best first."""
 
     box: jax.Array
-    """(B, K, 4)"""
+    """Boxes, (B, K, 4)."""
     anchor: jax.Array
-    """(B, K) flat number of the anchor from which the box was decoded."""
+    """Flat number of the anchor from which each box was decoded, (B, K)."""
     there: jax.Array
-    """(B, K) whether the slot contains a proposal."""
+    """Slots that contain a proposal, (B, K)."""
 
 
 def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
@@ -42,15 +42,15 @@ def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
     longest of the N lists.
 
     Args:
-        box: Boxes (N, n, 4), best first. Slots that are not used come last.
-        there: Slots that are used, (N, n).
+        box: Boxes (N, n, 4), best first. Unused slots come last.
+        there: Slots that contain a box, (N, n).
         most_iou: Largest overlap of two boxes that are both kept.
     """
     places = jnp.arange(box.shape[1])
 
     def suppress(place: jax.Array, keep: jax.Array) -> jax.Array:
-        one = jax.lax.dynamic_slice_in_dim(box, place, 1, 1)
-        overlapped = (boxes.iou(one, box)[:, 0] > most_iou) & (places > place)
+        current = jax.lax.dynamic_slice_in_dim(box, place, 1, 1)
+        overlapped = (boxes.iou(current, box)[:, 0] > most_iou) & (places > place)
         return keep & ~(overlapped & jax.lax.dynamic_slice_in_dim(keep, place, 1, 1))
 
     whole: jax.Array = jax.lax.fori_loop(0, there.sum(1).max(), suppress, there)
@@ -103,19 +103,19 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
     """
     box, label = batch["box"], batch["label"]
     candidates = jnp.concatenate([proposed.box, box], 1)
-    there = jnp.concatenate([proposed.there, label > 0], 1)
+    is_used = jnp.concatenate([proposed.there, label > 0], 1)
     overlap = jnp.where(label[:, None] > 0, boxes.iou(candidates, box), 0)
-    matched, positive = overlap.argmax(2), there & (overlap.max(2) >= MATCH_IOU)
+    matched, positive = overlap.argmax(2), is_used & (overlap.max(2) >= MATCH_IOU)
     hashes = jnp.concatenate([_rows(batch["anchor_hash"], proposed.anchor), batch["object_hash"]], 1)
-    places = jnp.broadcast_to(jnp.arange(there.shape[1]), there.shape)
-    kind = jnp.where(positive, 0, jnp.where(there, 1, 2))
+    places = jnp.broadcast_to(jnp.arange(is_used.shape[1]), is_used.shape)
+    kind = jnp.where(positive, 0, jnp.where(is_used, 1, 2))
     *_, order = jax.lax.sort((kind, hashes[..., 1], hashes[..., 0], places), dimension=1, num_keys=3)
-    # Positives that are learned come first, then background.
+    # The sampled positives come first, then background.
     slot, count = jnp.arange(rules.regions), positive.sum(1, keepdims=True)
     learned = jnp.minimum(count, rules.positives)
     rank = jnp.where(slot < learned, slot, slot - learned + count)
-    weight = (rank < there.sum(1, keepdims=True)).astype(jnp.float32)
-    chosen = jnp.take_along_axis(order, jnp.minimum(rank, there.shape[1] - 1), 1)
+    weight = (rank < is_used.sum(1, keepdims=True)).astype(jnp.float32)
+    chosen = jnp.take_along_axis(order, jnp.minimum(rank, is_used.shape[1] - 1), 1)
     is_object, owner = slot < learned, jnp.take_along_axis(matched, chosen, 1)
     regions = _rows(candidates, chosen) * weight[..., None]
     delta = boxes.encode(_rows(box, owner), regions, boxes.ROI_WEIGHTS)
@@ -152,10 +152,10 @@ def detect(
     box = jnp.take_along_axis(_inside(moved, sizes[:, None, None]), order[..., None], 2).reshape(-1, regions, 4)
     score = jnp.where(kept(box, score > NONE, DETECTION_NMS_IOU), score, NONE).reshape(images, -1)
     score, chosen = jax.lax.top_k(score, min(rules.detections, classes * regions))
-    found = score > NONE
-    best = jnp.where(found[..., None], _rows(box.reshape(images, -1, 4), chosen), 0)
-    label = jnp.where(found, chosen // regions + 1, 0)
-    return {"box": best, "score": jnp.where(found, score, 0), "label": label, "level": rules.level(best)}
+    is_used = score > NONE
+    best = jnp.where(is_used[..., None], _rows(box.reshape(images, -1, 4), chosen), 0)
+    label = jnp.where(is_used, chosen // regions + 1, 0)
+    return {"box": best, "score": jnp.where(is_used, score, 0), "label": label, "level": rules.level(best)}
 
 
 def _rows(array: jax.Array, places: jax.Array) -> jax.Array:

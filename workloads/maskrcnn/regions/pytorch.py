@@ -1,9 +1,10 @@
-"""What a batch learns and what it detects, decided on the device in PyTorch: for GPUs, so that no map is copied to the host.
+"""Proposals, sampled regions, and detections in PyTorch, computed on the GPU, so that no map is copied to the host.
 
-Proposals, samples and detections are the host's (proposals.py, rois.py, detections.py) up to rounding: the hash is here too.
-In place of selections there are fixed numbers with weights; of equal scores any may come first. Suppression waits for the
-device where the kernel of ours does not run; there masks' targets are made on the host, while the device computes the heads
-(`Positives`).
+Up to rounding, the results are those of the functions on the host (proposals.py, rois.py, detections.py), which use the same
+hash. A selection is a fixed number of slots with weights. The order of equal scores is undefined.
+
+If the suite's suppression kernel is not available, suppression waits for the device. If the suite's kernel for masks is not
+available, the host computes the mask targets while the device computes the heads (`Positives`).
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from workloads.maskrcnn.regions.rules import (
 Tensors = dict[str, Tensor]
 
 POLYGONS = ("points", "polygon_ends", "object_ends")
-"""Arrays of a batch that masks are made from (input/data.py)."""
+"""Arrays of a batch from which mask targets are computed (input/data.py)."""
 _LAST = torch.iinfo(torch.int64).max
 
 
 def area(boxes: Tensor) -> Tensor:
-    """Pixels (…,) of boxes (…, 4)."""
+    """Return the area (…,) of boxes (…, 4) in pixels."""
     return (boxes[..., 2] - boxes[..., 0] + 1) * (boxes[..., 3] - boxes[..., 1] + 1)
 
 
 def iou(first: Tensor, second: Tensor) -> Tensor:
-    """(B, n, m) of boxes (B, n, 4) and (B, m, 4)."""
+    """Return the intersection over union (B, n, m) of boxes (B, n, 4) and (B, m, 4)."""
     low = torch.maximum(first[:, :, None, :2], second[:, None, :, :2])
     high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
     width, height = (high - low + 1).clamp(min=0).unbind(-1)  # `prod` would be compiled at its first use
@@ -55,15 +56,15 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
 
 
 def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
-    """Deltas (…, 4) that turn references into boxes."""
+    """Return the deltas (…, 4) that transform references into boxes."""
     of_moves, of_sizes = _factors(weights)
-    size, scales_with_devices = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
+    size, scales_with_devices = (corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references))
     moves = (boxes[..., :2] + size / 2 - references[..., :2] - scales_with_devices / 2) / scales_with_devices
     return torch.cat([moves * of_moves, (size / scales_with_devices).log() * of_sizes], -1)
 
 
 def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
-    """Boxes (…, 4) from references (…, 4); deltas that are no numbers become 0."""
+    """Return boxes (…, 4) from deltas (…, 4) and references (…, 4). NaN deltas become 0."""
     of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
     scales_with_devices = references[..., 2:] - references[..., :2] + 1
@@ -73,16 +74,20 @@ def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tens
 
 
 def _factors(weights: Sequence[float]) -> tuple[float, float]:
-    """Of x and y, and of width and height: as numbers, since a tensor of weights would be a copy to wait for."""
+    """Return the weight of x and y, and the weight of width and height.
+
+    They are Python numbers, because copying a tensor of weights would wait for the device.
+    """
     assert weights[0] == weights[1], "x and y share a weight"
     assert weights[2] == weights[3], "width and height share a weight"
     return weights[0], weights[2]
 
 
 def kept(boxes: Tensor, scores: Tensor, most_iou: float) -> Tensor:
-    """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more.
+    """Return the boxes that non-maximum suppression keeps as (B, n): 1 if kept, otherwise 0.
 
-    Without a kernel of ours by torchvision's, for each image by itself, which waits.
+    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The boxes (B, n, 4) are sorted, best first.
+    If the suite's kernel is not available, torchvision's kernel runs for each image separately and waits for the device.
     """
     edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
     if boxes.is_cuda and boxes.shape[1] <= kernels.MAX_BOXES and kernels.usable():
@@ -100,10 +105,10 @@ def propose(
     rules: RegionRules,
     training: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Boxes (B, K, 4), anchors (B, K) and whether each is a proposal (B, K).
+    """Return boxes (B, K, 4), their anchors (B, K), and the slots that contain a proposal (B, K).
 
-    Arguments as `proposals.propose` has them; K is the sum over levels of what is decoded, in evaluation at most
-    `rules.of_image`, best first.
+    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed over levels. In evaluation,
+    K is at most `rules.of_image`, and the slots are sorted by score, best first.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     limits = edges(sizes, objectness)[:, None]
@@ -128,17 +133,24 @@ def propose(
 
 
 def edges(sizes: Tensor, like: Tensor) -> Tensor:
-    """(B, 4) the largest coordinates of boxes within images of `sizes` (B, 2), height and width."""
+    """Return the largest box coordinates (B, 4) within images of `sizes` (B, 2), which are heights and widths."""
     return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
 
 
 def detect(
     proposals: Tensor, there: Tensor, probabilities: Tensor, deltas: Tensor, sizes: Tensor, rules: RegionRules
 ) -> Tensors:
-    """The fields of `detections.Detections`: `box` (B, D, 4), `score`, `label`, `level` (B, D).
+    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
-    `proposals` (B, R, 4) of which some are `there` (B, R), `probabilities` (B, R, C + 1), `deltas` (B, R, C + 1, 4). Images
-    and classes are suppressed side by side, each class over all R regions.
+    All images and classes are suppressed in parallel, each over all R regions.
+
+    Args:
+        proposals: Boxes of the regions, (B, R, 4).
+        there: Slots that contain a proposal, (B, R).
+        probabilities: Class probabilities, (B, R, C + 1).
+        deltas: Box deltas, (B, R, C + 1, 4).
+        sizes: Height and width of each image, (B, 2).
+        rules: Numbers of detections and thresholds.
     """
     images, regions, classes = len(proposals), proposals.shape[1], probabilities.shape[2] - 1
     moved = decode(deltas[:, :, 1:].transpose(1, 2), proposals[:, None], conventions.ROI_WEIGHTS)
@@ -150,18 +162,26 @@ def detect(
     keep = kept(box, score.flatten(0, 1), DETECTION_NMS_IOU).view(score.shape)
     score = torch.where(keep > 0, score, -torch.inf).flatten(1)
     score, chosen = score.topk(min(rules.detections, classes * regions), 1)
-    found = score.isfinite()
-    box = torch.where(found[..., None], _rows(box.view(images, -1, 4), chosen), 0)
-    label = torch.where(found, chosen // regions + 1, 0).to(torch.int32)
-    return {"box": box, "score": torch.where(found, score, 0), "label": label, "level": level(box, rules)}
+    is_used = score.isfinite()
+    box = torch.where(is_used[..., None], _rows(box.view(images, -1, 4), chosen), 0)
+    label = torch.where(is_used, chosen // regions + 1, 0).to(torch.int32)
+    return {"box": box, "score": torch.where(is_used, score, 0), "label": label, "level": level(box, rules)}
 
 
 def sample(
     proposals: tuple[Tensor, Tensor, Tensor], box: Tensor, label: Tensor, keys: Tensor, rules: RegionRules
 ) -> Tensors:
-    """`rois.Regions` as tensors by name, from `propose`, objects (B, G, 4) with `label` (B, G), and `keys` (B, 2)."""
-    proposed, anchor, there = proposals
-    candidates, usable = torch.cat([proposed, box], 1), torch.cat([there, label > 0], 1)
+    """Return the fields of `rois.Regions` by name.
+
+    Args:
+        proposals: Result of `propose`.
+        box: Boxes of the objects, (B, G, 4).
+        label: Labels of the objects, (B, G). 0 marks an empty slot.
+        keys: Result of `keys`, (B, 2).
+        rules: Numbers of regions and thresholds.
+    """
+    proposed, anchor, is_used = proposals
+    candidates, usable = torch.cat([proposed, box], 1), torch.cat([is_used, label > 0], 1)
     overlap, matched = (iou(candidates, box) * (label > 0)[:, None]).max(2)
     slots = torch.arange(label.shape[1], device=label.device).expand_as(label)
     hashes = torch.cat([hash_step(keys[:, :1], anchor.long()), hash_step(keys[:, 1:], slots.long())], 1)
@@ -170,7 +190,7 @@ def sample(
     most = min(rules.positives, positive.shape[1])
     few = torch.where(positive, random, _LAST).topk(most, 1, largest=False)
     learned = torch.zeros_like(positive).scatter(1, few.indices, few.values < _LAST)
-    # Positives that are learned come first, then background: all by hash.
+    # The sampled positives come first, then background. Both are ordered by hash.
     order = torch.where(learned, random, torch.where(usable & ~positive, random | 1 << 62, _LAST))
     values, chosen = order.topk(min(rules.regions, order.shape[1]), 1, largest=False)
     weight = (values < _LAST).to(box.dtype)
@@ -192,52 +212,52 @@ def _rows(boxes: Tensor, places: Tensor) -> Tensor:
 
 
 def level(boxes: Tensor, rules: RegionRules) -> Tensor:
-    """As `RegionRules.level`."""
+    """Return the pyramid level of boxes, as `RegionRules.level` does."""
     ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
     return ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
 
 
 def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
-    """(B, 2) what hashes of an image's anchors and of its objects begin with, made on the host."""
+    """Return the hash keys (B, 2) of each image: for its anchors and for its objects. They are computed on the host."""
     kinds = np.array([OF_ANCHORS, OF_OBJECTS])
     return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(np.int64)
 
 
 class Positives:
-    """Copies of what mask targets are made from, on their way to the host."""
+    """Asynchronous copies to the host of the regions for which it computes mask targets."""
 
     def __init__(self, regions: Tensors) -> None:
         self.copies = [regions[name].to("cpu", non_blocking=True) for name in ("box", "label", "object")]
         self.arrived = torch.cuda.current_stream().record_event() if regions["box"].is_cuda else None
 
     def masks(self, arrays: Arrays, side: int) -> Float32s:
-        """(B, M, side, side) as `host.mask_targets` makes them, once the copies are there."""
+        """Wait for the copies and return the mask targets (B, M, side, side) of `host.mask_targets`."""
         if self.arrived is not None:
             self.arrived.synchronize()
-        box, label, owner = (one.numpy() for one in self.copies)
+        box, label, owner = (copy.numpy() for copy in self.copies)
         return host.mask_targets(box, label, owner, arrays, side)
 
 
 def learned(
     objectness: Tensor, deltas: Tensor, anchors: Sequence[Tensor], batch: Tensors, rules: RegionRules
 ) -> Tensors:
-    """What `Detector` pools and what is learned of it.
+    """Return the sampled regions that `Detector` pools, and their targets.
 
-    `batch`: `size`, `box`, `label` as data.py has them, `keys` as made above; with POLYGONS there `mask` is made too, (B, M,
-    side, side) as `host.mask_targets` makes it.
+    `batch` holds `size`, `box`, and `label` of data.py, and `keys` of the function `keys`. If it also holds `POLYGONS`, the
+    result includes `mask` (B, M, side, side), the mask targets of `host.mask_targets`.
     """
     proposals = propose(objectness, deltas, anchors, batch["size"], rules)
-    found = sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
+    regions = sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
     if POLYGONS[0] in batch:
         polygons, objects = [batch[name] for name in POLYGONS], batch["box"].shape[1]
-        found["mask"] = kernels.draw_masks(
-            found["box"], found["label"], found["object"], objects, polygons, rules.mask_side
+        regions["mask"] = kernels.draw_masks(
+            regions["box"], regions["label"], regions["object"], objects, polygons, rules.mask_side
         )
-    return found
+    return regions
 
 
 def draws_masks() -> bool:
-    """Whether masks are drawn on the present device, as COCO's tool draws them."""
+    """Check whether the current device rasterizes masks exactly as COCO's tool does."""
     return kernels.usable() and _masks_agree()
 
 
@@ -247,7 +267,10 @@ def _masks_agree() -> bool:
 
 
 def _masks_differ() -> Tensor:
-    """Of 400 regions of ten stars with twelve corners each, two polygons to an object."""
+    """Check whether device and host masks differ for 400 test regions.
+
+    The objects are ten stars with twelve corners each, two polygons per object.
+    """
     turn = np.arange(12) * (np.pi / 6)
     rays = (3 + np.arange(120) * 37 % 50).reshape(10, 12, 1)
     points = (rays * np.stack([np.cos(turn), np.sin(turn)], 1) + 40.25).astype(np.float32).reshape(-1, 2)
@@ -257,7 +280,7 @@ def _masks_differ() -> Tensor:
     labels, owners = np.ones((1, 400), np.int32), np.arange(400)[None] % 5
     arrays = {"points": points, "polygon_ends": ends, "object_ends": objects, "box": np.zeros((1, 5, 4))}
     wanted = host.mask_targets(boxes, labels, owners, arrays, 28)
-    made = [torch.from_numpy(one).cuda() for one in (boxes, labels, owners)]
-    polygons = [torch.from_numpy(one).cuda() for one in (points, ends, objects)]
-    drawn = kernels.draw_masks(made[0], made[1], made[2], 5, polygons, 28)
+    inputs = [torch.from_numpy(array).cuda() for array in (boxes, labels, owners)]
+    polygons = [torch.from_numpy(array).cuda() for array in (points, ends, objects)]
+    drawn = kernels.draw_masks(inputs[0], inputs[1], inputs[2], 5, polygons, 28)
     return (drawn != torch.from_numpy(wanted).cuda()).any()

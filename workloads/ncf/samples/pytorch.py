@@ -1,4 +1,4 @@
-"""Training samples of NCF made on the device in PyTorch: those of data.py bit for bit, from a step's positions alone."""
+"""Training samples of NCF, drawn on the device in PyTorch from the positions of a step. They equal data.py's bit for bit."""
 
 from __future__ import annotations
 
@@ -21,47 +21,52 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Sampler:
-    """What data.py keeps on the host: for ML-20M 0.6 GB."""
+    """Device copy of the arrays from which data.py draws samples on the host. ML-20M takes 0.6 GB."""
 
     user: Tensor
-    """(P,) int32 of the training positives, as `item`."""
+    """Users of the training positives, (P,) int32."""
     item: Tensor
+    """Items of the training positives, (P,) int32."""
     bitmap: Tensor
-    """(users · row_bytes,) uint8"""
+    """Bitmap of each user's positives, (users · row_bytes,) uint8."""
     row_bytes: int
     items_total: int
     left: int
-    """Digits of the permutation (randomness.Permutation), as `right`."""
+    """Size of the left digit of the permutation (randomness.Permutation)."""
     right: int
+    """Size of the right digit of the permutation."""
 
     @classmethod
     def of(cls, data: NCFData, device: torch.device) -> Sampler:
-        """With the arrays of `data` on the device."""
+        """Copy the arrays of `data` to the device."""
         positives, order = data.positives(), data.order(0)
         user, item, bitmap = (
-            upload(np.array(one), device) for one in (data.train_user, data.train_item, positives.bitmap)
+            upload(np.array(array), device) for array in (data.train_user, data.train_item, positives.bitmap)
         )
         return cls(user, item, bitmap, positives.row_bytes, positives.items_total, order.left_size, order.right_size)
 
     def __call__(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
-        """`user`, `item` int64, `label`, `weight` float32, each (count,), from the arrays of `data.drawn_by_device`."""
+        """Return `user` and `item` int64, `label` and `weight` float32, each (count,).
+
+        `order` and `draw` are the arrays of `data.drawn_by_device`.
+        """
         return (self.by_kernel if order.is_cuda and kernels.usable() else self.by_operators)(order, draw, count)
 
     def by_kernel(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
-        """In one launch."""
+        """Draw the samples in a single launch of a Triton kernel."""
         from workloads.frameworks.pytorch.kernels import triton_kernels
 
-        found = {name: torch.empty(count, dtype=torch.int64, device=order.device) for name in ("user", "item")}
-        found |= {name: torch.empty(count, device=order.device) for name in ("label", "weight")}
+        samples = {name: torch.empty(count, dtype=torch.int64, device=order.device) for name in ("user", "item")}
+        samples |= {name: torch.empty(count, device=order.device) for name in ("label", "weight")}
         sizes = (count, len(self.user) * SAMPLES_PER_POSITIVE, self.left, self.right, order.shape[1])
         triton_kernels.rated[(-(-count // kernels.HASHES),)](
-            order, draw, self.user, self.item, self.bitmap, *found.values(), *sizes, self.items_total, self.row_bytes,
+            order, draw, self.user, self.item, self.bitmap, *samples.values(), *sizes, self.items_total, self.row_bytes,
             ROUNDS=len(order), NEGATIVES=NEGATIVES_PER_POSITIVE, BLOCK=kernels.HASHES,
         )  # fmt: skip
-        return found
+        return samples
 
     def by_operators(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
-        """The same by PyTorch's own, with a wait for each redraw."""
+        """Draw the same samples with PyTorch's operators. Each redraw waits for the device."""
         first, real, key = draw
         at = torch.arange(count, device=order.device)
         counts = at < real
@@ -85,7 +90,7 @@ class Sampler:
         }
 
     def _permuted(self, order: Tensor, x: Tensor) -> Tensor:
-        """One pass of the permutation's rounds."""
+        """Apply the permutation's rounds once."""
         left, right = x // self.right, x % self.right
         for number, table in enumerate(order.long()):
             if number % 2:

@@ -29,12 +29,12 @@ def check(framework: str, model: str, image_size: int, own_size: int, precision:
     if framework not in STOCK:
         raise ValueError(
             f"workload.implementation=stock: not supported with framework={framework}. "
-            f"Set workload.implementation=suite, or framework to one of {', '.join(STOCK)}"
+            f"Set workload.implementation=suite, or set framework to {' or '.join(STOCK)}"
         )
     if model not in STOCK[framework]:
         allowed = ", ".join(STOCK[framework])
         raise ValueError(
-            f"workload.implementation=stock: {framework} has no {model}. Set workload.model to one of {allowed}"
+            f"workload.implementation=stock: {framework} has no {model}. Set workload.model (allowed: {allowed})"
         )
     if model.startswith(("alexnet", "vgg")) and image_size != own_size:
         raise ValueError(
