@@ -25,7 +25,7 @@ def files(folder):
 
 
 def qualities(tmp_path, package, *words, **variables):
-    """The qualities after each epoch of a run of the package in `framework`."""
+    """Return the quality after each epoch of a run of the package."""
     words = ("workload=lines", "profile=demo", "device=cpu", "seed=1", "plugins=.", *words)
     variables = {"SUITE_LOG_DIR": str(tmp_path / "logs"), "SUITE_DATA_DIR": str(tmp_path / "data"), **variables}
     run_suite(package, *words, **variables, exits=0)
@@ -52,3 +52,29 @@ def test_the_package_reaches_its_target_in_numpy(tmp_path, package):
 @pytest.mark.framework
 def test_the_tutorial_alone_reaches_its_target_in_pytorch(tmp_path, package):
     assert qualities(tmp_path, package)[-1] >= 0.95
+
+
+MISTAKES = {
+    "An abstract method is missing": ("lines/workload.py", "def shapes", "def shape"),
+    "A metric is not computed": ("lines/workload.py", "def compute_metrics", "def compute"),
+    "The set has no limit of epochs": ("lines/workload.py", '"max_epochs": 10,', ""),
+    "An entry point and `name` differ": ("pyproject.toml", 'lines = "lines.w', 'line = "lines.w'),
+    "A metric has a different name than the target": ("lines/workload.py", '"r_squared": float', '"r2": float'),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_message_of_a_mistake_is_the_one_on_the_page(tmp_path, package, mistake):
+    write_files(FRAMEWORK, package)
+    file, before, after = MISTAKES[mistake]
+    text = (package / file).read_text(encoding="utf-8")
+    assert before in text
+    (package / file).write_text(text.replace(before, after), encoding="utf-8")
+    row = only(line for line in TUTORIAL.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {mistake} |"))
+    words = ("workload=lines", "framework=numpy", "profile=demo", "device=cpu", "plugins=.")
+    folders = {name: str(tmp_path / name) for name in ("SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")}
+    done = run_suite(package, *words, **folders)
+    assert done.returncode != 0
+    message = row.split("|")[2].strip().strip("`")
+    assert message in " ".join((done.stdout + done.stderr).split())

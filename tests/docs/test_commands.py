@@ -71,6 +71,8 @@ def plugins_forgotten(monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     monkeypatch.undo()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lines"]:
+        del sys.modules[name]  # the tutorial's package has the same name as the package of the tests
     registry.refresh()
 
 
@@ -106,6 +108,7 @@ def test_a_command_is_read_by_its_program(command, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("command", RUN, ids=name)
+@pytest.mark.usefixtures("plugins_forgotten")
 def test_a_command_without_a_mark_runs(command, folder):
     if command.program == "run_suite.py":
         done = run_suite_here(lines_plugin(folder) if command.page == TUTORIAL else folder, *command.arguments)

@@ -42,8 +42,7 @@ class Points:
         for step in range(first_step, stop_step):
             epoch, number = divmod(step, -(-POINTS // self.batch_size))
             order = Permutation(stream(self.seed, "order", epoch), POINTS)
-            first = number * self.batch_size
-            yield self.split(order(np.arange(POINTS)[first : first + self.batch_size]))
+            yield self.split(order(np.arange(POINTS)[number * self.batch_size :][: self.batch_size]))
 
     def evaluation(self):
         yield self.split(np.arange(POINTS))
