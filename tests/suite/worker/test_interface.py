@@ -122,7 +122,7 @@ class OtherMetric(toy.Toy):
 
 
 def test_a_target_that_is_never_scored_ends_the_run(tmp_path):
-    with pytest.raises(ValueError, match=r"^score\(\) returned close, but there is a target for fit$"):
+    with pytest.raises(ValueError, match=r"^compute_metrics\(\) returned close, but there is a target for fit$"):
         run_loop(tmp_path, workload_type=OtherMetric)
 
 
