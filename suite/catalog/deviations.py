@@ -67,10 +67,10 @@ class Deviation:
 
     code: DeviationCode
     setting: str = ""
-    """Name of the setting or of the environment variable; empty for reasons without a setting."""
+    """Name of the setting or of the environment variable. Empty for reasons without a setting."""
     value: Json = field(default=None, hash=False)
-    """Value of the setting; of a model the parts that differ from the reference. None: the log of an earlier version does
-    not state it."""
+    """Value of the setting. For a model: the parts that differ from the reference. None: the value is missing in the log of an
+    earlier version."""
     allowed: str = ""
     """What the rules allow, as a phrase that follows `not`. Empty: no rule allows any value."""
     allowed_values: Json = field(default=None, hash=False)
@@ -78,7 +78,7 @@ class Deviation:
     parts: tuple[str, ...] = ()
     """Names of the parts in which a model differs from the reference."""
     detail: str = ""
-    """Effect of an environment variable, workload that a round does not have, or the sentence of kinds without a setting."""
+    """Depends on the kind: effect of an environment variable, workload that the round lacks, or the whole sentence."""
     sentence: str = ""
     """Sentence in the log of an earlier version, if `text` would differ from it."""
 
@@ -87,7 +87,7 @@ class Deviation:
 
     @property
     def text(self) -> str:
-        """The reason for people: `max_samples 3, not 1 or 50`."""
+        """The reason as text for users, such as `max_samples 3, not 1 or 50`."""
         if self.sentence:
             return self.sentence
         match self.code:
@@ -135,8 +135,8 @@ def deviation_from_json(value: Json) -> Deviation | None:
     parts = value.get("parts", [])
     if not isinstance(parts, (list, tuple)) or not all(isinstance(item, str) for item in (*texts.values(), *parts)):
         return None
-    known = {code.value: code for code in DeviationCode}
-    code = known.get(value["code"], DeviationCode.UNKNOWN)
+    codes = {code.value: code for code in DeviationCode}
+    code = codes.get(value["code"], DeviationCode.UNKNOWN)
     if code is DeviationCode.USER_FILE and texts["setting"] not in _FILE_NAMES:
         return None
     return Deviation(
@@ -183,7 +183,7 @@ _WITHOUT_RULE = re.compile(
     r"(?P<name>data set|profile|stop|mode|target|decode) (?P<value>\S+)"
     r"|(?P<rate>learning rate) (?P<number>\S+), no multiple of .*"
 )
-"""Sentences of the first versions, which did not state what the rules allow."""
+"""Sentences of the first versions, which did not state the allowed values."""
 _DATA = re.compile(
     r"counts differ from the published |content not known to be the published |prepared before .* content was compared"
     r"|subset of [\d,]+ |[\d,]+ .* that cannot be used were left out|backbone "
@@ -207,13 +207,13 @@ _SETTINGS_BY_NAME = {
 
 @functools.lru_cache(maxsize=4096)
 def deviation_of_text(text: str) -> Deviation:
-    """Return the deviation that a sentence in the log of a version without `deviation_facts` states.
+    """Return the deviation for a sentence in the log of a version without `deviation_facts`.
 
-    The `text` of the result is that sentence. A value is a string, since the sentence does not show its type. Targets are an
-    exception: they are numbers by metric.
+    The `text` of the result is the sentence. Values are strings, since the sentence does not show their types, except for
+    targets, which are numbers by metric.
     """
-    found = _translate(text)
-    return found if found.text == text else Deviation(**{**vars(found), "sentence": text})
+    deviation = _translate(text)
+    return deviation if deviation.text == text else Deviation(**{**vars(deviation), "sentence": text})
 
 
 def _translate(text: str) -> Deviation:
@@ -236,7 +236,7 @@ def _translate(text: str) -> Deviation:
 
 
 def _translate_setting(text: str) -> Deviation:
-    """Return the deviation of a sentence about a setting, in any of the forms that earlier versions wrote."""
+    """Return the deviation for a sentence about a setting, in any form that an earlier version wrote."""
     if match := _PARTS.fullmatch(text):
         parts = tuple(match["parts"].split(", "))
         return Deviation(DeviationCode.SETTING, _setting_called(match["name"]), allowed=match["allowed"], parts=parts)
@@ -260,7 +260,7 @@ def _setting_called(name: str) -> str:
 
 
 def _numbers_by_metric(text: str) -> dict[str, float] | None:
-    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`; None for text that is not a list of metrics with numbers."""
+    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`, or None if the text is not a list of metrics with numbers."""
     pairs = [item.rpartition(" ") for item in text.split(", ")]
     try:
         return {metric: float(number) for metric, _, number in pairs if metric} or None

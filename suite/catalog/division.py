@@ -11,11 +11,11 @@ from suite.catalog.sets import named_sets
 from workloads.api import NOT_OPTIONS, Json, Settings, Workload, build_options, hyperparameter_fields, share_of_samples
 
 _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
-"""Settings whose parts are compared one by one, or not at all."""
+"""Settings whose parts are compared individually, or not at all."""
 
 
 def find_deviations(workload: type[Workload], settings: Settings, **rule_inputs: Json) -> list[Deviation]:
-    """Return the reasons why a run with these settings is in the open division, by the rules of its round alone.
+    """Return the reasons why these settings are in the open division, according to the rules of their round only.
 
     Args:
         workload: Workload of the run.
@@ -34,18 +34,18 @@ def find_deviations(workload: type[Workload], settings: Settings, **rule_inputs:
     by_rules = deviations(closed.rows, values, rule_inputs or values)
     if rule_inputs:
         return by_rules
-    found = []
+    reasons = []
     if rounds.is_user_defined(settings.rules):
-        found.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
+        reasons.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
     if named_sets(workload).is_user_defined(settings.hyperparameter_set):
-        found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
+        reasons.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
     if closed.unsupported_reason:
-        found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
-    return [*found, *by_rules]
+        reasons.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
+    return [*reasons, *by_rules]
 
 
 def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
-    """Return all values that decide what a run computes, by name: settings, then hyperparameters and options."""
+    """Return all values that determine the computation of a run, by name: settings, then hyperparameters and options."""
     of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _SPLIT}
     acting = vars(build_options(workload.Options, settings))
     of_set = {**{name: acting[name] for name in hyperparameter_fields(workload.Options)}, **settings.hyperparameters}
@@ -54,9 +54,9 @@ def effective_settings(workload: type[Workload], settings: Settings) -> dict[str
 
 
 def schedule_inputs(workload: Workload) -> dict[str, Json]:
-    """Return the values that rules check and that follow from the settings and the counts of the data together.
+    """Return values that rules check and that depend on both the settings and the counts of the data.
 
-    The last three count in the batch unit of the workload. They are None if the schedule has no such end.
+    The last three values count in the batch unit of the workload. They are None if the schedule has no such end.
     """
     batch, decay, most = workload.settings.global_batch_size, workload.first_decay_step, workload.settings.max_epochs
     of_epoch, train_samples = workload.epoch_samples, workload.dataset_info.train_samples

@@ -1,7 +1,7 @@
-"""Names of settings in files of earlier versions, and their names today.
+"""Former names of settings in files of earlier versions, with their current names.
 
-Logs, `run.json` and the reasons of division open contain names of settings. Every reader of these files translates former
-names with this module, so that the rest of the code uses one name.
+Logs, `run.json` and the reasons for the open division contain names of settings. Every reader of these files translates former
+names with this module, so the rest of the code uses current names only.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ SETTINGS: Mapping[str, str] = {
     "momentum_rate": "lr_in_momentum",
     "warm_up_samples": "warmup_samples",
 }
-"""Former name of a setting, hyperparameter, or value that follows from settings, to its name today."""
+"""Maps the former name of a setting, hyperparameter or derived value to the current name."""
 VALUES: Mapping[tuple[str, Json], Json] = {
     ("lr_in_momentum", "inside"): True,
     ("lr_in_momentum", "outside"): False,
     ("plateau", "last_warm_up_rate"): "last_warmup_rate",
     ("timing_each", "stretch"): "interval",
 }
-"""Name of a setting today and its former value, to its value today."""
+"""Maps the current name of a setting and a former value to the current value."""
 _GROUPS = ("hyperparameters", "hyperparameter_sources", "options")
 RUN_FILE: Mapping[str, str] = {"facts": "dataset_info", "typed": "overrides", "continues": "resume_from"}
-"""Former key of `run.json` to its key today."""
+"""Maps a former key of `run.json` to the current key."""
 
 
 def current_name(name: str) -> str:
-    """Return the name of a setting today."""
+    """Return the current name of a setting."""
     return SETTINGS.get(name, name)
 
 
 def current_settings(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return settings with the names and values of today, and so the hyperparameters and options among them."""
+    """Return settings with current names and values, including the hyperparameters and options among them."""
     renamed = {}
     for former, value in values.items():
         name = current_name(former)
@@ -48,7 +48,7 @@ def current_settings(values: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def current_run_file(content: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the content of a `run.json` with the keys of today, and with those of its settings."""
+    """Return the content of a `run.json` with current keys and current names of settings."""
     renamed = {RUN_FILE.get(name, name): value for name, value in content.items()}
     if isinstance(renamed.get("settings"), Mapping):
         renamed["settings"] = current_settings(renamed["settings"])

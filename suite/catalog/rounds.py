@@ -1,4 +1,4 @@
-"""Reads rounds. Each is a YAML file, `rounds/NAME.yaml` in `conf/` or in a folder of the user (docs/dev/add_a_round.md).
+"""Reads rounds from YAML files: `rounds/NAME.yaml` in `conf/` or in a folder of the user (docs/dev/add_a_round.md).
 
     setup_is_timed: false
     first_epoch: 1
@@ -12,8 +12,8 @@
         rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
 
 A string among the rows is the name of a list in `rounds/shared/rows.yaml`, whose rows are inserted. A row maps settings to
-their allowed values (`suite.catalog.rules.allowed`) and has a source and an optional condition, `when`. A file is read once,
-when its round is first used. Workers have no YAML, so they use the figures in run.json (`Round.figures`).
+their allowed values (`suite.catalog.rules.allowed`). It has a source and an optional condition, `when`. A file is read once,
+when its round is first used. Workers cannot read YAML, so they use the figures in run.json (`Round.figures`).
 """
 
 from __future__ import annotations
@@ -49,20 +49,18 @@ def files() -> dict[str, Path]:
 
 @functools.cache
 def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in in_folders:
         for path in sorted((folder / "rounds").glob("*.yaml")):
-            if path.stem in found:
-                raise ValueError(
-                    f"{path}: there is a round {path.stem} already ({found[path.stem]}); name it otherwise"
-                )
-            found[path.stem] = path
-    return found
+            if path.stem in paths:
+                raise ValueError(f"{path}: the round {path.stem} exists already ({paths[path.stem]}). Rename the file")
+            paths[path.stem] = path
+    return paths
 
 
 def is_user_defined(name: str) -> bool:
     """Return True if the user added the round."""
-    return name in (found := files()) and not found[name].is_relative_to(SHIPPED)
+    return name in (paths := files()) and not paths[name].is_relative_to(SHIPPED)
 
 
 def workload_names(name: str) -> list[str]:
@@ -71,22 +69,22 @@ def workload_names(name: str) -> list[str]:
     Raises:
         ValueError: The round does not exist, or its file is invalid.
     """
-    found = files()
-    if name not in found:
-        raise ValueError(f"rules={name}: allowed: {', '.join(found)}{suggestion(name, found)}")
-    return list(_content(found[name])["workloads"])
+    paths = files()
+    if name not in paths:
+        raise ValueError(f"rules={name}: allowed: {', '.join(paths)}{suggestion(name, paths)}")
+    return list(_content(paths[name])["workloads"])
 
 
 def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound | None:
-    """Return the round of a name, or None if it does not exist.
+    """Return a round by name, or None if it does not exist.
 
     Args:
         name: Name of the round, such as `v0.7`.
-        workload: Workload whose rows and sets the round contains. Without a workload, and for one that no shipped round
-            lists, the round has no rows.
+        workload: Workload whose rows and sets the round contains. Without a workload, and for a workload that no shipped
+            round lists, the round has no rows.
 
     Returns:
-        The round. None for a round that lists other workloads only.
+        The round. None if the round does not list the workload, but a shipped round does.
 
     Raises:
         ValueError: The file has an error. The message names the file and the row.
@@ -103,31 +101,31 @@ def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound
 
 
 def get_round(name: str, workload: type[Workload]) -> ClosedRound:
-    """Return the round of a name for a workload.
+    """Return a round by name for a workload.
 
     Raises:
-        ValueError: The workload has no such round. No other round is used instead, since its targets and clock differ.
+        ValueError: The workload does not have the round. There is no fallback, because targets and clocks of rounds differ.
     """
-    found = find_round(name, workload)
-    if found is not None:
-        return found
-    there = " or ".join(f"rules={item}" for item in workload_rounds(workload))
+    closed = find_round(name, workload)
+    if closed is not None:
+        return closed
+    available = " or ".join(f"rules={item}" for item in workload_rounds(workload))
     has_target = any(item.name == "target" for item in fields(workload.Options))
-    another = ", and workload.target=X for another target" if has_target else ""
+    remedy = ", and workload.target=X for a different target" if has_target else ""
     raise ValueError(
-        f"rules={name}: {workload.name} has no such round, which would be its target, clock and rules; type {there}{another}"
+        f"rules={name}: {workload.name} has no such round, which defines target, clock and rules. Set {available}{remedy}"
     )
 
 
 def workload_rounds(workload: type[Workload]) -> dict[str, ClosedRound]:
     """Return every round of a workload by name. A workload that no shipped round lists has each round, without rows."""
-    found = {name: find_round(name, workload) for name in files()}
-    return {name: item for name, item in found.items() if item is not None}
+    by_name = {name: find_round(name, workload) for name in files()}
+    return {name: closed for name, closed in by_name.items() if closed is not None}
 
 
 @functools.cache
 def _content(path: Path) -> Mapping[str, Json]:
-    """Return the content of a file with all keys. Raises ValueError if the file is invalid."""
+    """Return the content of a round's file, with defaults for missing keys. Raises ValueError if the file is invalid."""
     content = {"phrases": {}, "rows": [], "workloads": {}, **content_of(path)}
     _check_keys(f"{path}", content, _OF_FILE, required=tuple(_FIGURES))
     return content
@@ -149,68 +147,66 @@ def _round(path: Path) -> ClosedRound:
 def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
     """Return the round of a file with the rows and sets of a workload."""
     content, where = _content(path), f"{path}: {workload.name}"
-    own = content["workloads"][workload.name]
-    _check_keys(where, own, _OF_WORKLOAD, required=("rows", "sets"))
-    _check_keys(f"{where}: sets", own["sets"], dict.fromkeys(_PROFILES, str), required=_PROFILES)
+    entry = content["workloads"][workload.name]
+    _check_keys(where, entry, _OF_WORKLOAD, required=("rows", "sets"))
+    _check_keys(f"{where}: sets", entry["sets"], dict.fromkeys(_PROFILES, str), required=_PROFILES)
     for key in ("listed_optimizers", "evaluations"):
-        _check_keys(f"{where}: {key}", own.get(key, {}), dict.fromkeys(own.get(key, {}), list), ())
+        _check_keys(f"{where}: {key}", entry.get(key, {}), dict.fromkeys(entry.get(key, {}), list), ())
     shared = {name: listed for name, listed in _shared().items() if name != "phrases"}
     phrases = {**_shared()["phrases"], "round": path.stem, **content["phrases"]}
-    every_row = (*_all_rows(f"{path}", content["rows"], shared), *_all_rows(where, own["rows"], shared))
+    every_row = (*_all_rows(f"{path}", content["rows"], shared), *_all_rows(where, entry["rows"], shared))
     rows = tuple(rule for where, row in every_row for rule in _rules(where, row, phrases, workload))
-    listed = {name: frozenset(frameworks) for name, frameworks in own.get("listed_optimizers", {}).items()}
-    found = replace(_round(path), **{**own, "rows": rows, "listed_optimizers": listed})
-    dataset, targets = str(found.listed_values("dataset", [""])[0]), found.listed_values("targets", {})
-    return replace(found, dataset=dataset, targets=targets)
+    listed = {name: frozenset(frameworks) for name, frameworks in entry.get("listed_optimizers", {}).items()}
+    closed = replace(_round(path), **{**entry, "rows": rows, "listed_optimizers": listed})
+    dataset, targets = str(closed.listed_values("dataset", [""])[0]), closed.listed_values("targets", {})
+    return replace(closed, dataset=dataset, targets=targets)
 
 
 def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ...]) -> None:
     """Raise ValueError for an unknown key, a missing key, or a value of a wrong type."""
     if not isinstance(content, dict):
-        raise ValueError(f"{where}: lines of the form KEY: VALUE are needed, found {str(content)[:80]}")
+        raise ValueError(f"{where}: expected lines of the form KEY: VALUE, got {str(content)[:80]}")
     for name, value in content.items():
         if name not in kinds:
-            raise ValueError(
-                f"{where}: {name}: there is no such key; allowed: {', '.join(kinds)}{suggestion(str(name), kinds)}"
-            )
+            raise ValueError(f"{where}: {name}: unknown key. Allowed: {', '.join(kinds)}{suggestion(str(name), kinds)}")
         if not isinstance(value, kinds[name]):
-            raise ValueError(f"{where}: {name}: {str(value)[:80]} is not what stands there; see docs/rules.md")
+            raise ValueError(f"{where}: {name}: {str(value)[:80]} has the wrong type. See docs/dev/add_a_round.md")
     missing = [name for name in required if name not in content]
     if missing:
         raise ValueError(f"{where}: {missing[0]}: missing")
 
 
 def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Yield the place and the content of each row, with the rows of the lists that rows name."""
+    """Yield the location (for messages) and the content of each row. Names of shared lists are replaced by their rows."""
     for number, row in enumerate(rows, 1):
         here = f"{where}: row {number}"
         if not isinstance(row, str):
             yield here, row
         elif row in shared:
-            others = {name: listed for name, listed in shared.items() if name != row}
-            yield from _all_rows(f"{here}: {row}", shared[row], others)
+            remaining = {name: listed for name, listed in shared.items() if name != row}
+            yield from _all_rows(f"{here}: {row}", shared[row], remaining)
         else:
-            raise ValueError(f"{here}: {row}: no such list; allowed: {', '.join(shared)}{suggestion(row, shared)}")
+            raise ValueError(f"{here}: {row}: unknown list. Allowed: {', '.join(shared)}{suggestion(row, shared)}")
 
 
 def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]) -> Iterator[Rule]:
     """Yield the rules of a row, one for each key. A key is a setting, or several settings separated by spaces."""
     is_row = isinstance(row, dict) and isinstance(row.get("source"), str) and isinstance(row.get("when", {}), dict)
     if not is_row or not row["source"]:
-        raise ValueError(f"{where}: {{SETTING: ALLOWED, source: TEXT}} is needed, found {str(row)[:80]}")
+        raise ValueError(f"{where}: expected {{SETTING: ALLOWED, source: TEXT}}, got {str(row)[:80]}")
     try:
         source = row["source"].format(**phrases)
     except (LookupError, ValueError) as error:
-        raise ValueError(f"{where}: source: {{{error}}}: no such phrase; allowed: {', '.join(phrases)}") from None
-    known = {*(item.name for kind in (Settings, workload.Options) for item in fields(kind)), *RULE_INPUTS}
+        raise ValueError(f"{where}: source: {{{error}}}: unknown phrase. Allowed: {', '.join(phrases)}") from None
+    names = {*(item.name for kind in (Settings, workload.Options) for item in fields(kind)), *RULE_INPUTS}
     conditions = row.get("when", {})
     for name in [*conditions, *(name for key in row if key not in ("source", "when") for name in str(key).split())]:
-        if name not in known:
-            raise ValueError(f"{where}: {name}: {workload.name} has no such setting{suggestion(name, known)}")
+        if name not in names:
+            raise ValueError(f"{where}: {name}: {workload.name} has no such setting{suggestion(name, names)}")
     try:
-        when = {name: allowed(given, workload.reference_model) for name, given in conditions.items()}
-        for key, given in row.items():
+        when = {name: allowed(entry, workload.reference_model) for name, entry in conditions.items()}
+        for key, entry in row.items():
             if key not in ("source", "when"):
-                yield Rule(tuple(key.split()), allowed(given, workload.reference_model), source, when)
+                yield Rule(tuple(key.split()), allowed(entry, workload.reference_model), source, when)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None

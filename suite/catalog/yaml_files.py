@@ -1,8 +1,8 @@
 """Reads YAML files of the user: settings, hyperparameter sets, studies, descriptions of systems.
 
 A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In addition, the loader refuses a
-key that occurs twice, and aliases that expand to a huge content. Each mistake is one message that names the file and the line.
-PyYAML is imported when the first file is read, because workers do not need it.
+key that occurs twice, and aliases that expand to a huge content. Error messages name the file and the line.
+PyYAML is imported when the first file is read, because workers do not use it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the content of a file; None if it is empty.
+    """Return the content of a file, or None if it is empty.
 
     Raises:
         ValueError: The file is not UTF-8 or not YAML, as `FILE: line N: PROBLEM`.
@@ -48,7 +48,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, path: Path, allow_duplicate_keys: bool = False) -> Any:
-    """Return the content of a text; None if it is empty. `path` is the file that messages name.
+    """Return the content of a text, or None if it is empty. Messages name the file `path`.
 
     Raises:
         ValueError: The text is not YAML, as `FILE: line N: PROBLEM`.
@@ -76,7 +76,7 @@ def as_number(value: Any) -> Any:
 
 @functools.cache
 def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
-    """Return the loader class. It is the loader in Python, because the one in C crashes on 100,000 nested lists."""
+    """Return the loader class. It uses the loader in Python, because the loader in C crashes on 100,000 nested lists."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -115,11 +115,11 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
 
 
 def _check_aliases(root: yaml.Node) -> None:
-    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values, or if one contains itself."""
+    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values, or if an alias contains itself."""
     import yaml
 
     sizes: dict[int, int | None] = {}
-    """Number of values in each list and mapping, aliases expanded, by the id of the node. None: it is being counted."""
+    """Number of values in each list and mapping, aliases expanded, by the id of the node. None: the count is in progress."""
     written = 0
     """Number of values so far, aliases not expanded."""
 
@@ -129,10 +129,10 @@ def _check_aliases(root: yaml.Node) -> None:
             written += 1
             return 1
         if id(node) in sizes:
-            known_size = sizes[id(node)]
-            if known_size is None:
+            counted_size = sizes[id(node)]
+            if counted_size is None:
                 raise yaml.MarkedYAMLError(problem="an alias contains itself", problem_mark=node.start_mark)
-            return known_size
+            return counted_size
         sizes[id(node)] = None
         written += 1
         size = 1

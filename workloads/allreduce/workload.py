@@ -1,7 +1,7 @@
-"""Which buffers are summed, in which order, and what their sums must be. Framework-free; nothing is trained.
+"""All-reduce benchmark: sizes and order of the buffers, and their expected sums. It uses no framework and trains no model.
 
-A step sums one buffer over all devices. Each size has WARMUPS steps whose numbers are looked at, then TIMED steps whose times
-count; an epoch is one pass over all sizes. A sample is a byte, so the global batch is the largest buffer.
+A step sums a buffer over all devices. Each size has WARMUPS steps, whose sums are checked, and then TIMED steps, whose times
+count. An epoch is a pass over all sizes. A sample is a byte, so the global batch size is the size of the largest buffer.
 """
 
 from __future__ import annotations
@@ -29,48 +29,49 @@ from workloads.api import (
 )
 
 SMALLEST, FACTOR, LARGEST = 1 << 10, 4, 1 << 30
-"""Bytes: 1 KiB to 1 GiB by factors of 4 (the range of studies.md, R9; nccl-tests' own examples go from 8 B by factors of 2)."""
+"""Sizes in bytes: 1 KiB to 1 GiB in factors of 4 (the range of studies.md, R9). The examples of nccl-tests start at 8 B and use
+factors of 2."""
 WARMUPS, TIMED = 5, 20
-"""Steps of each size (nccl-tests' defaults: -w and -n)."""
+"""Number of steps of each size (defaults of `-w` and `-n` in nccl-tests)."""
 PERIOD = 64
-"""Values after which a buffer repeats itself; the smallest buffer holds four periods of fp32."""
+"""Number of values after which the contents of a buffer repeat. The smallest buffer has four periods in fp32."""
 MAX_EXACT = {"bf16": 256, "fp16": 2048}
-"""Devices up to which every sum of zeros and ones is a number of the type (8 and 11 bits of mantissa)."""
+"""Largest number of devices with which every sum of zeros and ones is exact (8 and 11 bits of mantissa)."""
 BUFFERS = 4
-"""Of the largest size that a device holds at once, at least: TensorFlow's operand, its pieces and their sums; MXNet's KVStore
-holds two."""
+"""Lower bound for the number of buffers of the largest size in a device's memory at the same time. TensorFlow has the operand,
+its parts and their sums. MXNet's KVStore has two buffers."""
 EVENT = "suite_all_reduce"
 
 
 @dataclass(frozen=True)
 class AllReduceOptions:
-    """`workload.*` on the command line: nothing but what every workload has."""
+    """Options `workload.*`. There are no options specific to this workload."""
 
     name: str = "allreduce"
     hyperparameter_set: str = option("auto", "named set; auto: the only one")
 
 
 def sizes(largest: int) -> list[int]:
-    """Buffers in bytes, rising, up to `largest`."""
-    listed = [SMALLEST]
-    while listed[-1] * FACTOR <= largest:
-        listed.append(listed[-1] * FACTOR)
-    return listed
+    """Return the sizes of the buffers in bytes, in ascending order, up to `largest`."""
+    result = [SMALLEST]
+    while result[-1] * FACTOR <= largest:
+        result.append(result[-1] * FACTOR)
+    return result
 
 
 def contribution(replica: int) -> Array:
-    """Zeros and ones that a device's buffer repeats, float32 (PERIOD,); other ones on every device."""
+    """Return the zeros and ones that the buffer of a device repeats, float32 (PERIOD,). They differ between devices."""
     return np.random.default_rng(replica).integers(0, 2, PERIOD).astype(np.float32)
 
 
 class AllReduce(Workload):
-    """Buffers of rising size, summed over all devices by the collectives that sum gradients."""
+    """All-reduce of buffers of ascending size, with the collectives that sum gradients."""
 
     name = "allreduce"
     mlperf_name = "allreduce"
     sample_unit = "bytes"
     batch_unit = "bytes"
-    gpu_precisions = ()  # it is the type of what is summed
+    gpu_precisions = ()  # the precision is the type of the summed values
     Options = AllReduceOptions
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
@@ -79,55 +80,64 @@ class AllReduce(Workload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """No data, no model, no target: one pass over all sizes. Raises ValueError but for profile=synthetic."""
+        """Return defaults for a pass over all sizes, without data, model and target.
+
+        Raises:
+            ValueError: The profile is not `synthetic`.
+        """
         if profile != "synthetic":
             raise ValueError(
-                f"profile={profile}: allreduce trains nothing and reads no data; type profile=synthetic, or study=allreduce"
+                f"profile={profile}: allreduce trains no model and reads no data. Set profile=synthetic or study=allreduce"
             )
         return Defaults("", "sizes", stop="epochs:1")
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """There are no data. Raises ValueError for settings under which no all-reduce would be timed."""
+        """Return counts of 0, since there is no data.
+
+        Raises:
+            ValueError: With the settings, no all-reduce would be timed, or sums could not be checked.
+        """
         if settings.devices < 2:
-            raise ValueError("gpus=1: one device has nothing to sum; type gpus=2 or more")
+            raise ValueError("gpus=1: an all-reduce needs several devices. Set gpus=2 or more")
         if settings.mode != "train":
-            raise ValueError(f"mode={settings.mode}: allreduce computes no passes; leave it out")
+            raise ValueError(f"mode={settings.mode}: allreduce has no forward and backward passes. Set mode=train")
         if settings.timing_each != "steps":
             raise ValueError(
-                "workload=allreduce: each all-reduce is timed by itself; type timing=steps, or study=allreduce"
+                "workload=allreduce: each all-reduce is timed separately. Set timing=steps or study=allreduce"
             )
         if settings.global_batch_size < SMALLEST:
             raise ValueError(
-                f"batch={settings.batch_rule}: the largest buffer, in bytes; type batch=global:{SMALLEST} or more"
+                f"batch={settings.batch_rule}: expected at least {SMALLEST} bytes for the largest buffer. "
+                f"Set batch=global:{SMALLEST} or more"
             )
-        most = MAX_EXACT.get(settings.precision, settings.devices)
-        if settings.devices > most:
+        max_devices = MAX_EXACT.get(settings.precision, settings.devices)
+        if settings.devices > max_devices:
             raise ValueError(
-                f"precision={settings.precision}: sums over more than {most} devices are not exact and could not be checked; "
-                f"type precision=fp32"
+                f"precision={settings.precision}: sums over more than {max_devices} devices are not exact and cannot "
+                f"be checked. Set precision=fp32"
             )
         return DatasetInfo(0, 0, {}, "no data")
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Of each byte of the largest buffer: BUFFERS copies on every device."""
+        """Return the bytes of memory per byte of the largest buffer: BUFFERS copies on every device."""
         return BUFFERS * settings.devices
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Bytes of the buffers of one pass over all sizes."""
+        """Bytes of all buffers in a pass over all sizes."""
         return EpochSamples((WARMUPS + TIMED) * sum(self.sizes))
 
     @property
     def steps_per_epoch(self) -> int:
-        """All steps of all sizes."""
+        """Number of steps in a pass over all sizes."""
         return (WARMUPS + TIMED) * len(self.sizes)
 
     def place_of_step(self, step: int) -> tuple[int, int]:
-        """(bytes of the buffer, number among the steps of its size)."""
+        """Return the size of a step's buffer in bytes, and the number of the step among the steps of this size."""
         size, number = divmod(step % self.steps_per_epoch, WARMUPS + TIMED)
         return self.sizes[size], number
 
@@ -135,7 +145,7 @@ class AllReduce(Workload):
         return 0.0
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """`bytes` and `number` of a step, int64 (1,) each."""
+        """Return the shapes of `bytes` and `number` of a step, int64 (1,) each."""
         return [{name: ArraySpec((1,), "int64") for name in ("bytes", "number")}]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
@@ -145,12 +155,15 @@ class AllReduce(Workload):
         return Steps(self, worker)
 
     def expected(self) -> Array:
-        """What a period of every device's buffer must hold after the sum, float32 (PERIOD,)."""
+        """Return the expected values of a period of every device's buffer after the all-reduce, float32 (PERIOD,)."""
         total: Array = np.stack([contribution(replica) for replica in range(self.settings.devices)]).sum(axis=0)
         return total
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
-        """Times of each size, warm-ups left out; bandwidths and constants follow from them (suite.results.logs.all_reduce)."""
+        """Return statistics of the times of each size, without warm-up steps.
+
+        `suite.results.logs.all_reduce` computes bandwidths and constants from them.
+        """
         times_by_size: dict[int, list[float]] = {size: [] for size in self.sizes}
         for step, taken in enumerate(seconds, start=self.settings.timing_warmup_steps):
             size, number = self.place_of_step(step)
@@ -171,13 +184,13 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
 
 
 class Steps:
-    """Steps in order, the same on every device; no data are read."""
+    """Data pipeline without data. Every device runs the same steps in order."""
 
     def __init__(self, workload: AllReduce, worker: WorkerContext) -> None:
         self.workload, self.replicas = workload, len(worker.replica_ids)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """For each local replica which buffer is summed."""
+        """Yield, for each step, a batch per local replica with the size of the buffer and the number of the step."""
         for step in range(first_step, stop_step):
             size, number = self.workload.place_of_step(step)
             arrays = {"bytes": np.array([size], np.int64), "number": np.array([number], np.int64)}
@@ -187,4 +200,4 @@ class Steps:
         return iter(())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since no file is open."""

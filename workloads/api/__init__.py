@@ -1,7 +1,7 @@
-"""What a workload and a trainer are: the only package that the runner and the plugins share.
+"""Interfaces of workloads and trainers: the only package that the runner and the plugins share.
 
-Nothing here imports a framework, Hydra or the runner. Words: a *process* is an operating-system process,
-a *replica* is one device that holds a copy of the model; `WorkerContext` says which replicas a process drives.
+The package imports neither a framework, nor Hydra, nor the runner. A *process* is an operating-system process. A *replica*
+is a device that holds a copy of the model. `WorkerContext` lists the replicas that a process drives.
 """
 
 from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetInfo, check_evaluation_coverage

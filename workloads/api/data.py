@@ -1,4 +1,4 @@
-"""DatasetInfo about data, batches of it, and how a data set gets from its download into the prepared form that runs read."""
+"""Interfaces of data sets: counts of the prepared data, batches for trainers, and preparation from a download."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ from workloads.api.values import Array, Arrays
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Counts read from a prepared data set's manifest, so that nothing else of it is touched before the clock."""
+    """Counts from the manifest of a prepared data set. Runs read no other file of the data set before the clock starts."""
 
     train_samples: int
-    """As logged under `train_samples`."""
+    """Number of training samples, logged as `train_samples`."""
     evaluation_samples: int
-    """As logged under `eval_samples`."""
+    """Number of evaluation samples, logged as `eval_samples`."""
     sizes: Mapping[str, int]
     """Workload-specific counts: users, items, vocabulary, …"""
     fingerprint: str
-    """Hash over the prepared files; two runs on the same data have the same."""
+    """Hash of the prepared files. It is equal for equal data."""
     notes: tuple[str, ...] = ()
-    """What a reader of the result must know: `counts differ from the published data set`, …"""
+    """Facts about the data that results must show, such as `counts differ from the published data set`."""
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Name of an array (number of sentences by length) to the path of its `.npy` file. The controller copies the files next to
-    `run.json`, so that workers do not read the data set for them."""
+    """Maps the name of an array, such as the number of sentences by length, to the path of its `.npy` file.
+
+    The controller copies the files next to `run.json`, so workers do not read them from the data set.
+    """
 
     def array(self, name: str) -> Array:
-        """One of `arrays`, mapped into memory. Raises ValueError if the file is not there or holds no plain array."""
+        """Return an array of `arrays`, memory-mapped. Raises ValueError if the file is missing or is not a plain array."""
         import numpy as np
 
         try:
             array: Array = np.load(self.arrays[name], mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise ValueError(
-                f"{self.arrays[name]}: not an array of facts ({error}); prepare the data set again"
+                f"{self.arrays[name]}: not an array of facts ({error}). Prepare the data set again"
             ) from None
         return array
 
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """Shape and NumPy type of one array of a batch; the first axis counts samples."""
+    """Shape and NumPy type of an array of a batch. The first axis counts samples."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -53,29 +55,29 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one replica computes in one step."""
+    """Data of one replica for one step."""
 
     arrays: Arrays
-    """Padded to one of `Workload.shapes()`; padding carries weight 0."""
+    """Arrays by name, padded to a shape of `Workload.shapes()`. Padding has the weight 0."""
     weight_sum: float
     """Sum of the loss weights of this replica's samples."""
     global_weight_sum: float
-    """The same over all replicas: loss = sum of terms / global_weight_sum, so uneven last batches stay exact."""
+    """`weight_sum` over all replicas. The loss is the sum of terms / `global_weight_sum`, so uneven last batches stay exact."""
     global_samples: int
     """Samples of this step over all replicas, without padding."""
     global_counts: Mapping[str, int] = field(default_factory=dict)
-    """The same in the workload's `extra_throughput_units`: tokens, …"""
+    """Size of this step over all replicas in each of the workload's `extra_throughput_units`, such as tokens."""
 
 
 class DataPipeline(Protocol):
-    """Owns order and sharding. Every process sees the same number of training steps."""
+    """Source of batches, which decides on their order and sharding. Every process gets the same number of training steps."""
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """The batches of steps first_step … stop_step - 1, one per local replica."""
+        """Yield the batches of each step from `first_step` to `stop_step` - 1: a list with a batch per local replica."""
         ...
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """This process's part of the evaluation set; every sample stands in exactly one process's part."""
+        """Yield this process's part of the evaluation set. Every sample is in the part of exactly one process."""
         ...
 
     def close(self) -> None:
@@ -84,7 +86,13 @@ class DataPipeline(Protocol):
 
 
 def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
-    """Raise ValueError unless the results of an evaluation are of the samples 0 … `count` - 1, each once, in any order."""
+    """Raise ValueError unless an evaluation covered each sample exactly once.
+
+    Args:
+        numbers: Numbers of the samples with a result, in any order.
+        count: Samples of the evaluation set, which are numbered from 0.
+        what: Plural noun for the samples in the message.
+    """
     import numpy as np
 
     if not np.array_equal(np.sort(numbers), np.arange(count)):
@@ -92,67 +100,73 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
 
 
 class Dataset(ABC):
-    """How a data set gets from its download into the prepared form that runs read."""
+    """A data set: its preparation from a download into the form that runs read, and checks of the prepared files."""
 
     name: ClassVar[str]
     generated: ClassVar[bool] = False
-    """True if `make_demo` can generate it; a demo run does so by itself."""
+    """True if `make_demo` can generate the data set. Demo runs generate it automatically."""
     prepare_options: ClassVar[tuple[str, ...]] = ()
-    """What `suite data prepare` may be told of it, and the attributes that hold it: `subset` of `--subset N`."""
+    """Options of `suite data prepare` for the data set. Their values are attributes: `subset` holds N of `--subset N`."""
 
-    def with_options(self, given: Mapping[str, Any]) -> Dataset:
-        """This data set, prepared with these of `prepare_options`. Raises ValueError for one that it does not take."""
-        for name in given:
+    def with_options(self, options: Mapping[str, Any]) -> Dataset:
+        """Set values of `prepare_options`, and return this data set. Raises ValueError for an unsupported option."""
+        for name in options:
             if name not in self.prepare_options:
-                raise ValueError(f"--{name.replace('_', '-')} means nothing for {type(self).name}; leave it out")
-        vars(self).update(given)
+                raise ValueError(f"--{name.replace('_', '-')} is not an option of {type(self).name}. Leave it out")
+        vars(self).update(options)
         return self
 
     def with_name(self, name: str) -> Dataset:
-        """This data set under a name of the user's own. Raises ValueError for one whose content its name promises."""
+        """Return this data set with a user-defined name. Raises ValueError if the name of the data set is fixed."""
         raise ValueError(
-            f"--name {name}: {self.name} has its own name; --name is for images and coco, folders of your own"
+            f"--name {name}: {self.name} cannot be renamed. Use --name with user-defined data only: images, coco"
         )
 
     @abstractmethod
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Write the prepared form of `source` below `destination`; returns lines to print.
+        """Write the prepared form of `source` to the folder `destination`, and return lines to print.
 
-        Raises ValueError naming file and line of what is wrong. Never overwrites a finished preparation of other data.
+        A finished preparation of different data is never overwritten.
+
+        Raises:
+            ValueError: The source is invalid. The message names the file and the line.
         """
 
     @abstractmethod
     def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with their manifest; returns lines to print. Raises ValueError naming the bad file."""
+        """Compare the prepared files with their manifest, and return lines to print. Raises ValueError for a bad file."""
 
     def check(self, destination: Path) -> None:  # noqa: B027 - a data set without a manifest has nothing to compare
-        """Raise ValueError, saying what to type, where the prepared files are not those that were prepared.
+        """Raise ValueError, with the command that repairs them, if the prepared files have changed.
 
-        Called before every run on each machine, ahead of clearing caches: so what it reads is not in memory afterwards.
+        Each machine calls this before every run. Caches are cleared afterwards, so the files do not stay in memory.
         """
 
     def is_prepared(self, destination: Path) -> bool:
-        """True if `destination` holds a finished preparation."""
+        """Return True if the folder `destination` contains a finished preparation."""
         return (destination / "manifest.json").is_file()
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Full paths of the files that a run on the preparation in `destination` may read: here those that lie below it.
+        """Yield the full path of each file that a run with the preparation in `destination` may read.
 
-        They come one by one: a data set of millions needs no list. One whose content lies elsewhere names that first, since
-        files of this folder are read to find it. Raises ValueError where the preparation is damaged.
+        Default: all files below `destination`. The paths are not collected in a list, because a data set may have millions
+        of files. If files outside this folder are used, their paths come first, since the files in the folder are needed to
+        find them.
+
+        Raises:
+            ValueError: The preparation is damaged.
         """
         for folder, _, names in os.walk(destination):
             yield from filter(os.path.isfile, (os.path.join(folder, name) for name in names))
 
     def make_demo(self, destination: Path) -> list[str]:
-        """Generate the data set and prepare it. Raises ValueError where a data set cannot be generated."""
-        raise ValueError(
-            f"{self.name} cannot be generated; prepare it with: suite data prepare {self.name} --from FILE"
-        )
+        """Generate and prepare the data set, and return lines to print. Raises ValueError if it cannot be generated."""
+        raise ValueError(f"{self.name} cannot be generated. Run: suite data prepare {self.name} --from FILE")
 
     def make_vocabulary(self, sources: Sequence[Path], destination: Path, size: int | None) -> list[str]:
-        """Learn a vocabulary of `size` from text and write it to a new file; returns lines to print.
+        """Learn a vocabulary of `size` from text, write it to a new file, and return lines to print.
 
-        Raises ValueError where a data set takes none, and for what is wrong with sources, destination or size.
+        Raises:
+            ValueError: The data set does not use a learned vocabulary, or a source, the destination or the size is invalid.
         """
-        raise ValueError(f"{self.name} takes no vocabulary that is learned apart; leave it out")
+        raise ValueError(f"{self.name} does not use a learned vocabulary. Skip: suite data make-vocabulary")

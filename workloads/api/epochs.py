@@ -1,4 +1,4 @@
-"""Epochs: their samples, and the steps at which they begin."""
+"""Samples of epochs, and the steps at which epochs begin."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def share_of_samples(samples: int, train_samples: int) -> float:
 
 
 def num_steps(samples: int, global_batch_size: int) -> int:
-    """Steps that take `samples` in batches of `global_batch_size`; the last may be partial."""
+    """Return the number of batches that cover `samples`. The last batch may be partial."""
     return math.ceil(samples / global_batch_size)
 
 
 class EpochSchedule:
-    """Counts from 0. The steps of an epoch are asked for once, when they are first needed."""
+    """First step of each epoch. Steps and epochs count from 0."""
 
     def __init__(self, steps_in_epoch: Callable[[int], int]) -> None:
-        """`steps_in_epoch`: number of an epoch, from 0, to its steps, at least 1."""
+        """`steps_in_epoch` maps the number of an epoch to its number of steps, at least 1. It is called once per epoch."""
         self._steps_in_epoch = steps_in_epoch
         self._starts = [0]
 
     def start(self, epoch: int) -> int:
-        """The first step of an epoch, which is the number of steps in all epochs before it."""
+        """Return the first step of an epoch, which is the number of steps in all earlier epochs."""
         while len(self._starts) <= epoch:
             steps = self._steps_in_epoch(len(self._starts) - 1)
             assert steps > 0, f"epoch {len(self._starts) - 1} has {steps} steps"
@@ -50,7 +50,7 @@ class EpochSchedule:
         return self._starts[epoch]
 
     def epoch_of(self, step: int) -> int:
-        """The epoch that a step belongs to."""
+        """Return the epoch of a step."""
         while self._starts[-1] <= step:
             self.start(len(self._starts))
         return bisect.bisect_right(self._starts, step) - 1

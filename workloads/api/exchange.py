@@ -1,13 +1,14 @@
-"""Asynchronous SGD (`update=async`): when a worker pulls and pushes, and how stale its gradients are, in every framework.
+"""Asynchronous SGD (`update=async`): parameter-server client of a worker, with the staleness of its gradients.
 
-A server holds the weights. A worker, which is a process with one device, pulls them, computes the gradient of its own batch and
-pushes it; the server applies each push by itself, in the order of arrival. The staleness of an update is the number of
-updates of others that were applied between its worker's pull and its push.
+A server holds the weights. Each worker is a process with one device. It pulls the weights, computes the gradient of its batch,
+and pushes the gradient. The server applies each push separately, in the order of arrival. The staleness of an update is the
+number of updates of other workers that the server applied between the pull and the push of its worker.
 
-What travels are flat float32 vectors with a tail of 1 + workers numbers, whole up to 2^24:
+Weights and gradients are sent as flat float32 vectors. Each ends with 1 + workers numbers of metadata. Integers among them are
+exact up to 2^24:
 
-    of weights    updates applied so far; for each worker the number of the last one that was its own, from 1
-    of gradients  the learning rate; the number of the worker; zeros
+    weights    number of updates applied so far, then for each worker the number of its last update, counted from 1
+    gradients  learning rate, number of the worker, zeros
 """
 
 from __future__ import annotations
@@ -20,45 +21,48 @@ from workloads.api.values import Array
 
 
 class ParameterServerTransport(Protocol):
-    """What a framework gives: the way of one worker to the server."""
+    """Connection of a worker to the server, which each framework implements."""
 
     def pull(self) -> Array:
-        """Load the server's weights into the model; their tail (1 + workers,). An earlier push of this worker is in them."""
+        """Load the server's weights into the model, and return their metadata (1 + workers,).
+
+        The weights include all earlier pushes of this worker.
+        """
         ...
 
     def push(self, tail: Array) -> None:
-        """Send the model's gradients with this tail (1 + workers,)."""
+        """Send the model's gradients with `tail`, the metadata (1 + workers,)."""
         ...
 
 
 def metadata_size(workers: int) -> int:
-    """Numbers of a tail."""
+    """Return the number of metadata values at the end of a vector."""
     return 1 + workers
 
 
 def record_update(counts: Array, tail: Array) -> None:
-    """The server's side: note in the weights' tail that the gradients with `tail` have been applied. Changes `counts`."""
+    """Record in `counts`, the weights' metadata on the server, that the gradients with the metadata `tail` were applied."""
     counts[0] += 1
     counts[1 + int(tail[1])] = counts[0]
 
 
 class ParameterServerClient:
-    """One worker's view of the server."""
+    """Parameter-server client of one worker."""
 
     def __init__(
         self, channel: ParameterServerTransport, worker: int, workers: int, learning_rate: Callable[[int], float]
     ) -> None:
-        """`learning_rate`: of step 0, 1, …; a step is as many updates as there are workers."""
+        """`learning_rate` maps the number of a step to its rate. A step consists of as many updates as there are workers."""
         self.worker, self.workers = worker, workers
         self._channel, self._learning_rate = channel, learning_rate
         self._pending = False
         self.version = 0
-        """Updates applied when this worker last pulled."""
+        """Number of updates in the weights that this worker last pulled."""
         self.staleness: Counter[int] = Counter()
-        """Staleness to the number of this worker's updates that had it; of one that was pushed it is known at the next pull."""
+        """Maps a staleness to the number of updates of this worker. An update is counted at the first pull after its push."""
 
     def pull(self) -> int:
-        """Load the newest weights; the number of updates in them."""
+        """Load the newest weights, and return the number of updates in them."""
         counts = self._channel.pull()
         if self._pending:
             self.staleness[int(counts[1 + self.worker]) - 1 - self.version] += 1
@@ -67,7 +71,7 @@ class ParameterServerClient:
         return self.version
 
     def push(self) -> None:
-        """Send the gradients that the model holds, at the rate of the step that the pulled weights are in."""
+        """Send the gradients of the model, with the learning rate of the step to which the pulled weights belong."""
         import numpy as np
 
         tail = np.zeros(metadata_size(self.workers), np.float32)

@@ -1,7 +1,7 @@
-"""Fingerprints of the published data sets as the suite prepares them: a run on a data set without one is open.
+"""Fingerprints of the published data sets as the suite prepares them. Runs with an unlisted fingerprint are open.
 
-A manifest is a file that anybody can write. Its notes and counts cannot show that a data set is the published one. Its
-fingerprint can: it is a digest over the digests of all prepared files, which are compared with the files before a run.
+The notes and counts of a manifest do not prove that a data set is the published data set, since users can edit a manifest. The
+fingerprint proves it: it is a digest of the digests of all prepared files, which are compared with the files before a run.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ PUBLISHED_DATASETS = frozenset(
         *("wmt16-en-de", "wmt17-en-de"),
     )
 )
-"""Names that promise a published data set."""
+"""Names that are reserved for published data sets."""
 
 FINGERPRINTS: dict[str, Mapping[str, str]] = {}
-"""Data set to its fingerprints, each with the download and the versions that it was prepared with (docs/rules.md)."""
+"""Maps a data set to its fingerprints. Each maps to the download and the versions used for the preparation (docs/rules.md)."""
 
 NOT_VERIFIED = "data set fingerprint not verified"
 
 
 def is_verified(dataset: str, fingerprint: str) -> bool:
-    """Return whether a data set is the published one of its name; True for a name that promises none."""
+    """Return whether a data set is the published data set of its name. True for names that are not published data sets."""
     return dataset not in PUBLISHED_DATASETS or fingerprint in FINGERPRINTS.get(dataset, {})

@@ -1,4 +1,4 @@
-"""The two functions that a workload's trainer defines for its model, with one shape in every framework."""
+"""Functions that a workload's trainer defines for its model, with the same signature in every framework."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ModelHooks(Generic[Model, Tensor]):
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         """Return the arrays that `loss` (if `training`) or `outputs` takes, on the host.
 
-        Default: those arrays of the batch that `inputs` or `evaluation_inputs` names. A subclass adds arrays that the host
+        Default: the arrays of the batch that `inputs` or `evaluation_inputs` names. A subclass adds arrays that the host
         computes, such as dropout masks.
         """
         names = self.inputs if training else self.evaluation_inputs

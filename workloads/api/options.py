@@ -1,4 +1,4 @@
-"""What a user can type and a hyperparameter set can give: fields of a workload's `Options`, with what is allowed."""
+"""Options and hyperparameters of a workload: fields of its `Options` dataclass, with their allowed values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 OPTION_GROUPS = ("data", "backbone")
-"""Where options of workloads may be typed beside `workload`: `data.decode`, `backbone.weights`."""
+"""Groups of options in addition to `workload`, as in `data.decode` and `backbone.weights`."""
 NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
-"""Fields of a workload's `Options` that become settings of their own."""
+"""Fields of a workload's `Options` that planning stores as separate settings, not in `Settings.options`."""
 
 
 def option(
@@ -33,10 +33,18 @@ def option(
     example: str = "",
     key: str = "",
 ) -> Any:
-    """A dataclass field that a user can type, with its description and what is allowed.
+    """Return a dataclass field that a user can set, with its description and allowed values.
 
-    `pattern` is matched against the whole value. `key`: where it is typed, if that is not the place of the dataclass: an option
-    of a workload is typed as `workload.NAME`, one with `key="data.decode"` as `data.decode`.
+    Args:
+        default: Default value, or a function without arguments that returns it.
+        help: Description of the option.
+        choices: Allowed values. Empty: all values of the type.
+        minimum: Smallest allowed number.
+        maximum: Largest allowed number.
+        pattern: Regular expression that the whole value must match.
+        example: Valid value for error messages.
+        key: Key on the command line, such as `data.decode`. Empty: the group of the dataclass and the name of the field, such
+            as `workload.NAME`.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum, "pattern": pattern}
     metadata |= {"example": example, "key": key}
@@ -56,9 +64,15 @@ def hyperparameter(
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
-    """A field whose value a named set gives, with its description and what is allowed.
+    """Return a dataclass field that hyperparameter sets define, with its description and allowed values.
 
-    default: what a set may leave out; None: every set gives it. overridable: whether `workload.NAME` overrides the set's value.
+    Args:
+        help: Description of the hyperparameter.
+        default: Value for sets that do not define the hyperparameter. None: every set must define it.
+        overridable: Whether `workload.NAME` overrides the value of the set.
+        choices: Allowed values. Empty: all values of the type.
+        minimum: Smallest allowed number.
+        maximum: Largest allowed number.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum}
     return field(default=default, metadata={**metadata, "internal": not overridable, "of_set": True})
@@ -75,7 +89,7 @@ class Hyperparameter:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadOptions:
-    """`workload.*` of every workload with data and named sets."""
+    """Options `workload.*` of every workload with data and hyperparameter sets."""
 
     name: str = ""
     dataset: str = option("auto", "prepared data set; auto: the profile's")
@@ -84,33 +98,33 @@ class WorkloadOptions:
 
 
 def build_options(kind: type[Kind], settings: Settings) -> Kind:
-    """The hyperparameters and options of a run that `kind`, a dataclass of some of them, has; defaults where there is none."""
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    """Return an instance of `kind`, a dataclass of options, with the values of a run. Missing values get their defaults."""
+    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
     values = {**settings.options, **settings.hyperparameters}
-    return kind(**{name: value for name, value in values.items() if name in known})
+    return kind(**{name: value for name, value in values.items() if name in names})
 
 
 def option_keys(kind: Any) -> dict[str, Field[Any]]:
-    """What a user can type for a workload's `Options`: key (`workload.learning_rate`, `data.decode`) to the field."""
+    """Return the fields of a workload's `Options` that a user can set, by key: `workload.learning_rate`, `data.decode`, …"""
     settable = (item for item in fields(kind) if not item.metadata.get("internal"))
     return {item.metadata.get("key") or f"workload.{item.name}": item for item in settable}
 
 
 def hyperparameter_fields(kind: Any) -> dict[str, Field[Any]]:
-    """Name to field of the hyperparameters among a workload's `Options`: what its sets give."""
+    """Return the fields of a workload's `Options` that are hyperparameters, by name."""
     return {item.name: item for item in fields(kind) if item.metadata.get("of_set")}
 
 
 def default_values(kind: Any) -> dict[str, Json]:
-    """Name of each field of `Options` to what it is where nothing is typed; None: what the set says."""
+    """Return the default of each field of `Options`, by name. Hyperparameters are None: their set defines them."""
     return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 def kind_of(item: Field[Any]) -> str:
-    """The annotated type of a field as it is written, also where a plugin's module does not postpone annotations: `int`."""
+    """Return the annotated type of a field as text, such as `int`, whether its module postpones annotations or not."""
     return item.type.__name__ if isinstance(item.type, type) else str(item.type)
 
 
@@ -119,10 +133,10 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if value is None and ("None" in kind or kind == "Any"):
         return
     names = {"int": int, "float": float, "bool": bool, "str": str}
-    wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
+    expected = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
     if kind.startswith("list") and not isinstance(value, list):
         raise ValueError(f"{key}={value}: a list is needed; type {key}=[a,b]")
-    if kind.startswith("dict") and not isinstance(value, dict):  # what is typed is no mapping either
+    if kind.startswith("dict") and not isinstance(value, dict):  # the command line cannot express mappings
         raise ValueError(f"{key}={value}: a mapping is needed; write it into a file of yours (docs/environments.md)")
     minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
@@ -131,10 +145,10 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
         raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
-    if wanted is not None and not _fits(value, wanted):
+    if expected is not None and not _fits(value, expected):
         least = f" of at least {minimum:g}" if minimum is not None else ""
-        what = "a finite number" if wanted is float and isinstance(value, float) else _WORDS[wanted]
-        raise ValueError(f"{key}={value}: {what}{least} is needed{example}")
+        name = "a finite number" if expected is float and isinstance(value, float) else _TYPE_NAMES[expected]
+        raise ValueError(f"{key}={value}: {name}{least} is needed{example}")
     if minimum is not None and isinstance(value, (int, float)) and value < minimum:
         raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
     maximum = metadata.get("maximum")
@@ -142,22 +156,22 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         raise ValueError(f"{key}={value}: at most {maximum:g} is allowed{example}")
 
 
-def _fits(value: object, wanted: type) -> bool:
-    if wanted is float:
+def _fits(value: object, expected: type) -> bool:
+    if expected is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
-    if wanted is int:
+    if expected is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, wanted) or (wanted is str and isinstance(value, (int, float)))
+    return isinstance(value, expected) or (expected is str and isinstance(value, (int, float)))
 
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the closest allowed name, whatever the case of its letters, or an empty string."""
+    """Return ` (did you mean 'x'?)` with the closest allowed name, or an empty string. Upper and lower case are equal."""
     by_lower = {name.lower(): name for name in allowed}
     matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
     return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
 
 
 def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
-    """The one line for a name that does not exist: what was given, what is allowed, the nearest match."""
+    """Return the error for an invalid name: a line with the given name, the allowed names and the nearest match."""
     names = sorted(allowed)
     return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{suggestion(str(given), names)}")

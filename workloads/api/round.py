@@ -1,4 +1,4 @@
-"""A benchmark round, as far as workloads and workers need it. `suite.catalog.rounds` reads rounds from YAML files."""
+"""The properties of a benchmark round that workloads and workers use. `suite.catalog.rounds` reads rounds from YAML files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Round:
             demo: Defaults under `demo`.
 
         Raises:
-            ValueError: The profile is none of the three.
+            ValueError: The profile is invalid.
         """
         if profile == "demo":
             return demo

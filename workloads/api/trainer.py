@@ -1,4 +1,4 @@
-"""The framework half of a workload."""
+"""Interface of a trainer, the part of a workload that uses a framework."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from workloads.api.workload import Workload
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss is not a finite number; the run ends as `failed`."""
+    """The loss is not a finite number. The run ends as `failed`."""
 
 
 def check_finite(loss: float, steps: int) -> None:
-    """Raise NonFiniteLossError for a `loss` that is no finite number within `steps` steps of a segment."""
+    """Raise NonFiniteLossError if the loss of a segment of `steps` steps is not finite."""
     if not math.isfinite(loss):
-        raise NonFiniteLossError(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
+        raise NonFiniteLossError(f"the loss is {loss} within {steps} steps of this block. Try a smaller learning rate")
 
 
 @dataclass(frozen=True)
 class TrainStats:
-    """What a trainer says about a segment of steps."""
+    """Result of a segment of steps."""
 
     steps: int
     loss: float
@@ -38,112 +38,120 @@ class TrainStats:
 
 @dataclass(frozen=True)
 class GradientAllReduceInfo:
-    """What the all-reduce of a step moves: the gradients of one device."""
+    """Size of the all-reduce of a step, which sums the gradients of all devices. The numbers are per device."""
 
     size_bytes: float
     tensors: int = 0
-    """0: not known."""
+    """Number of gradient tensors. 0: unknown."""
     buckets: int = 1
-    """Pieces in which they travel, each with the latency of an all-reduce."""
+    """Number of buckets, each with the latency of an all-reduce."""
 
 
 class Trainer(ABC):
-    """A model, a step, and moving small arrays between processes.
+    """Model and training step of a workload in a framework, with collectives for small arrays.
 
-    The constructor creates no parameter, optimizer state or device memory: under clock v0.5 that is timed, in `setup`.
+    The constructor must not create parameters, optimizer state or device memory. `setup` does, because the v0.5 clock times it.
     """
 
     timed_by: ClassVar[str] = "device events"
-    """What takes the times that `marked` gives, for the log."""
+    """Source of the times of `time_steps`, for the log."""
     exchange: ParameterServerClient | None = None
-    """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
+    """Parameter-server client under `update=async`, created at the end of `setup`. Steps push their gradients to the server
+    instead of updating the model."""
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         self.beat: Callable[[], object] = lambda: None
-        """Tells the controller that `setup` goes on: all shapes together may take longer to compile than its patience."""
+        """Reports progress of `setup`, since compiling all shapes may take longer than the controller's watchdog allows."""
         self.workload = workload
         self.settings = workload.settings
         self.worker = worker
 
     @property
     def threads_per_device(self) -> int:
-        """Threads that compute a device's operators, on CPU cores."""
+        """Number of threads that compute a device's operators on CPU cores."""
         return self.worker.threads_per_device
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """The workload's, of the next shape to warm up."""
+        """Report progress, and return the workload's dummy batch of these shapes for the warm-up."""
         self.beat()
         return self.workload.dummy_batch(specs)
 
     @abstractmethod
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Build the model, load the weights, compile; warm up on dummy batches and leave no trace of that."""
+        """Build the model, load the weights, and compile. With `warmup`, run dummy batches without an effect on the state."""
 
     @abstractmethod
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item; items are consumed in order. Raises NonFiniteLossError."""
+        """Run an optimizer step for each item, in order. Raises NonFiniteLossError if the loss is not finite."""
 
     @abstractmethod
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """The loss of each item in training mode, no gradients, no update (`mode=forward`)."""
+        """Compute the loss of each item in training mode, without gradients and updates (`mode=forward`)."""
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Loss and gradients of each item, summed over replicas as in training, but no update (`mode=forward_backward`)."""
-        raise ValueError(f"mode=forward_backward: {type(self).__name__} does not offer it; type mode=train or forward")
+        """Compute loss and gradients of each item, summed over replicas, without updates (`mode=forward_backward`)."""
+        raise ValueError(
+            f"mode=forward_backward: {type(self).__name__} does not support it. Set mode=train or mode=forward"
+        )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo | None:
-        """What a step's sum over devices moves, also where there is one device; known after `setup`. None: it does not tell."""
+        """Return the size of a step's all-reduce, with a single device too, or None if unknown. Call it after `setup`."""
         return None
 
     @contextlib.contextmanager
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
-        """While it holds, the same batches, of which a thread may bring the next ones to where the device takes them from."""
+        """Return a context manager that yields the same batches. While it is open, a thread may copy the next batches to the
+        device."""
         yield batches
 
     def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
-        """The same items, each step of which the device itself times while many are under way (`timing=steps`).
+        """Return the same items, whose steps the device times without a synchronization after each step (`timing=steps`).
 
-        The times, in seconds, stand in `seconds` once the steps are over. None: the device has no such clock; the loop then
-        waits after each step.
+        Args:
+            steps: Batches of each step.
+            seconds: Receives the time of each step, after the last step.
+
+        Returns:
+            The items. None: the device has no such clock, so the loop synchronizes after each step.
         """
         return None
 
-    def synchronize(self) -> None:  # noqa: B027 - trainers whose steps return when they are done have nothing to wait for
-        """Return when the devices have done what they were given."""
+    def synchronize(self) -> None:  # noqa: B027 - steps of some trainers return after their computation
+        """Wait until the devices have finished all work that was launched."""
 
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Each batch with the model's outputs for it, as NumPy arrays. No collective calls."""
+        """Yield each batch with the outputs of the model as NumPy arrays. Implementations must not call collectives."""
 
     @abstractmethod
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Collective: the arrays of every process on process 0 (in process order), None elsewhere."""
+        """Return the arrays of every process, by rank, on rank 0, and None on all other ranks. This call is collective."""
 
     @abstractmethod
     def broadcast(self, value: float) -> float:
-        """Collective: process 0's value."""
+        """Return the value of rank 0 on every rank. This call is collective."""
 
     def weights(self) -> dict[str, Array]:
-        """Copies of what of the state makes the model: parameters and running statistics (canonical names), float32."""
+        """Return copies of the parameters and running statistics (float32, canonical names), without optimizer state."""
         return self.state_dict()
 
     @abstractmethod
     def state_dict(self) -> dict[str, Array]:
-        """Copies of parameters (canonical names) and optimizer state, float32."""
+        """Return copies of the parameters (canonical names) and the optimizer state, in float32."""
 
     @abstractmethod
     def load_state_dict(self, state: Arrays) -> None:
-        """Inverse of `state`."""
+        """Restore a state that `state_dict` returned."""
 
     def memory_peak_bytes(self) -> int:
-        """Peak device memory of the first local replica; on a CPU the peak resident set of the process."""
+        """Return the peak device memory of the first local replica, or on a CPU the peak resident set of the process."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     @abstractmethod
     def close(self) -> None:
-        """Leave collectives in an orderly way."""
+        """Shut down collectives."""
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
-        """Be the parameter server of `update=async` at `address` (`host:port`), until the workers are gone or this is ended."""
-        raise ValueError(f"update=async: {cls.__name__} has no server; type update=sync")
+        """Run the parameter server of `update=async` at `address` (`host:port`) until all workers have left or it is killed."""
+        raise ValueError(f"update=async: {cls.__name__} has no parameter server. Set update=sync")

@@ -35,7 +35,7 @@ class TrainerInfo:
     linear_backend: bool = False
     """Whether `framework.linear_backend` selects the library of linear layers in fp32 on CPU cores."""
     max_cuda_graph_devices: float = 0
-    """Largest number of GPUs with which a training step can be launched as a CUDA graph (`framework.graphs`). 0: none."""
+    """Largest number of GPUs with which a training step can be launched as a CUDA graph (`framework.graphs`). 0: never."""
     async_updates: bool = False
     """Whether `update=async` is supported. It is not possible for a model with batch norm."""
     fp16_loss_scaling: LossScaling = LossScaling("static", start=128.0)
@@ -56,7 +56,7 @@ class TrainerInfo:
 
 
 def get_trainer(workload: type, framework: str) -> TrainerInfo:
-    """Return the trainer of a workload in a framework. Raises ValueError, with the allowed names, if there is none.
+    """Return the trainer of a workload in a framework. Raises ValueError, with the allowed names, if it does not exist.
 
     Args:
         workload: Class of the workload.
@@ -78,13 +78,13 @@ def find_trainer(workload: type, framework: str) -> TrainerInfo | None:
     Raises:
         ValueError: The workload's package and an installed package both define this trainer, or a mapping is invalid.
     """
-    own = package_trainers(workload).get(framework)
+    packaged = package_trainers(workload).get(framework)
     installed = framework_trainers(framework).get(_name(workload))
-    if own and installed:
+    if packaged and installed:
         raise ValueError(
-            f"{own.module} and {installed.module} both define a trainer for {framework}. Use only one of them"
+            f"{packaged.module} and {installed.module} both define a trainer for {framework}. Use only one of them"
         )
-    return own or installed
+    return packaged or installed
 
 
 def frameworks_of(workload: type) -> list[str]:

@@ -1,6 +1,6 @@
-"""How parameters are updated: what a workload says, and every framework's optimizers and trainers do.
+"""Settings of parameter updates: workloads define them, and the optimizers and trainers of each framework apply them.
 
-The arithmetic stands in `workloads/common/optimizers.py`, in NumPy.
+`workloads/common/optimizers.py` defines the arithmetic in NumPy.
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ParameterRule:
-    """How one parameter is updated."""
+    """Update rule of a parameter."""
 
     decay: float = 0.0
     """Weight decay: decay · w is added to the gradient (L2, coupled)."""
     lars_adapt: bool = False
-    """LARS: whether the trust ratio applies; False where the parameter is excluded, and under every other optimizer."""
+    """Whether LARS applies the trust ratio. False for excluded parameters, and with every other optimizer."""
     lr_multiplier: float = 1.0
-    """The parameter's learning rate over the scheduled one (detectors: 2 for biases)."""
+    """Factor from the scheduled learning rate to the rate of the parameter (detectors: 2 for biases)."""
     frozen: bool = False
-    """Never updated: no gradient, no optimizer state, no part of the all-reduce."""
+    """True: the parameter is never updated, and has neither a gradient, nor optimizer state, nor a part in the all-reduce."""
 
 
 @dataclass(frozen=True)
 class LossScaling:
-    """What the loss is multiplied by before the backward pass, so that small gradients survive fp16."""
+    """Factor of the loss before the backward pass, so that small gradients do not underflow in fp16."""
 
     mode: str = "none"
     """`none`, `static` (always `start`) or `dynamic`."""
     start: float = 1.0
     growth_factor: float = 2.0
-    """dynamic: after `growth_interval` steps in a row without overflow the scale is multiplied by this."""
+    """dynamic: factor of the scale after `growth_interval` consecutive steps without an overflow."""
     growth_interval: int = 2_000
     backoff_factor: float = 0.5
-    """dynamic: after an overflow the scale is multiplied by this, and the step is skipped on every replica."""
+    """dynamic: factor of the scale after an overflow. Every replica skips the step."""
     maximum: float = 2.0**24
-    """dynamic: the scale never exceeds this."""
+    """dynamic: upper limit of the scale."""
 
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """The optimizer of a run; the learning rate of each step is `Workload.learning_rate`."""
+    """Optimizer of a run. `Workload.learning_rate` returns the learning rate of each step."""
 
     name: str
-    """One of workloads/common/optimizers.py: `sgd` (with momentum), `lars`, …"""
+    """Name of an optimizer in workloads/common/optimizers.py: `sgd` (with momentum), `lars`, …"""
     momentum: float = 0.0
-    """sgd and lars."""
+    """Momentum of sgd and lars."""
     lr_in_momentum: bool = False
-    """sgd and lars: where the learning rate r is applied. False: v = m v + g, w = w - r v. True: v = m v + r g, w = w - v.
-    Both compute the same weights while r is constant."""
+    """sgd and lars: whether the momentum buffer v includes the learning rate r. False: v = m v + g, w = w - r v. True:
+    v = m v + r g, w = w - v. Both compute the same weights while r is constant."""
     trust_coefficient: float = 0.001
     """lars: eta."""
     beta1: float = 0.9
@@ -58,9 +58,9 @@ class OptimizerSettings:
     rho: float = 0.9
     """rmsprop: decay of the mean of squared gradients."""
     epsilon: float = 1e-8
-    """adam: added to √(v / (1 - β2^t)); rmsprop: added to √s."""
+    """Term that adam adds to √(v / (1 - β2^t)), and rmsprop to √s."""
     clip_norm: float | None = None
-    """The global L2 norm of all gradients is cut to this, after the sum over replicas and after unscaling; None: never."""
+    """Limit of the global L2 norm of all gradients, applied after the sum over replicas and after unscaling. None: no limit."""
     accumulation_steps: int = 1
-    """Equal pieces that each replica's batch is computed in, one after the other; gradients are summed, then one update."""
+    """Number of equal parts of each replica's batch. The gradients of the parts are summed for a single update."""
     loss_scaling: LossScaling = LossScaling()

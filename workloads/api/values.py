@@ -1,12 +1,12 @@
-"""The values that pass between runner, workload and trainer."""
+"""Types of the values that runner, workload and trainer exchange."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 Json = Any
-"""A value that `json.dumps` writes: None, bool, int, float, str, list or dict of such."""
+"""A value that `json.dumps` accepts: None, bool, int, float, str, or a list or dict of such values."""
 
-# `--help` and the Tab key do without NumPy, whose import takes longer than they do: this package imports it where it computes.
+# NumPy is imported inside functions, because its import takes longer than `--help` or a tab completion.
 if TYPE_CHECKING:
     import numpy.typing as npt
 

@@ -50,7 +50,7 @@ class Workload(ABC):
     """Choices of `precision=auto` on GPUs. The first that trainer, device and rules allow is used, or else fp32. bf16 comes
     first, although NVIDIA's v0.7 submissions use fp16, because it needs no loss scaling."""
     reference_model: ClassVar[Mapping[str, Json]] = {}
-    """Parameters of the reference model, which rows of closed rules name as `reference_model`."""
+    """Parameters of the reference model, to which rows of closed rules refer as `reference_model`."""
     known_deviations: ClassVar[tuple[str, ...]] = ()
     """Differences from the reference in every closed run, as sentences for packages and verdicts."""
     runs_required: ClassVar[int] = 0
@@ -186,27 +186,29 @@ class Workload(ABC):
         """Return the settings of the optimizer. Default: `options.optimizer`, and options named as `OptimizerSettings`."""
         values = vars(self.options)
         if "optimizer" not in values:
-            raise NotImplementedError(f"{type(self).__name__} names no optimizer")
-        known = {item.name: values[item.name] for item in fields(OptimizerSettings) if item.name in values}
-        return OptimizerSettings(**{**known, "name": values["optimizer"], "loss_scaling": self.loss_scaling})
+            raise NotImplementedError(
+                f"{type(self).__name__}: `Options` has no field `optimizer`. Override `optimizer`"
+            )
+        common = {item.name: values[item.name] for item in fields(OptimizerSettings) if item.name in values}
+        return OptimizerSettings(**{**common, "name": values["optimizer"], "loss_scaling": self.loss_scaling})
 
     @final
     def update_settings(self) -> OptimizerSettings:
         """Return `optimizer()`. Raises ValueError if a replica's batch cannot be cut into equal pieces for accumulation."""
         settings = self.optimizer()
         pieces = settings.accumulation_steps
-        every = (spec.shape[0] for specs in self.shapes() for spec in specs.values()) if pieces > 1 else ()
-        for count in sorted(set(every)):
+        counts = (spec.shape[0] for specs in self.shapes() for spec in specs.values()) if pieces > 1 else ()
+        for count in sorted(set(counts)):
             if count % pieces:
                 raise ValueError(
-                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces; "
-                    f"type batch=per_device:N with N a multiple of {pieces}"
+                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces. "
+                    f"Set batch=per_device:N with N a multiple of {pieces}"
                 )
         return settings
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """Loss scaling of the run: the one of its trainer (`TrainerInfo`) in fp16, and none in other precisions."""
+        """Loss scaling of the run: the scaling of its trainer (`TrainerInfo`) in fp16, and no scaling in other precisions."""
         if self.settings.precision != "fp16":
             return LossScaling()
         return get_trainer(type(self), self.settings.framework).fp16_loss_scaling
@@ -222,14 +224,14 @@ class Workload(ABC):
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Return small per-sample results of an evaluation batch from the outputs of the trainer. Threads may call this."""
-        raise NotImplementedError(f"{type(self).__name__} measures nothing")
+        raise NotImplementedError(f"{type(self).__name__} does not override `eval_batch_metrics`")
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return the value of each metric from the results of all samples, joined over batches and workers.
 
         Metrics with a target come first. Other metrics, such as a validation loss, are logged too.
         """
-        raise NotImplementedError(f"{type(self).__name__} scores nothing")
+        raise NotImplementedError(f"{type(self).__name__} does not override `compute_metrics`")
 
     # -- keys of the log ------------------------------------------------------------------------------------------
 

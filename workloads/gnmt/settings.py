@@ -1,4 +1,4 @@
-"""GNMT's settings: the model's sizes, targets and options."""
+"""Settings of GNMT: model sizes, targets and options."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from workloads.api import Defaults, Json, Round, WorkloadOptions, hyperparameter
 from workloads.common.text.workload import TranslationOptions
 
 DEMO_TARGET_BLEU = 50.0
-"""In points."""
+"""Target of the demo in BLEU points."""
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "layers": 4, "initial": 0.1, "initial_embedding": 0.1,
     "longest_translation": 149,
 }  # fmt: skip
-"""Reference gnmt.py, encoder.py, decoder.py, train.py. `initial`: weights are uniform in ± this. A longest translation of 150
-has BOS as one of them (train.py, beam_search.py): 149 tokens, EOS included."""
+"""Reference gnmt.py, encoder.py, decoder.py, train.py. `initial`: bound of the uniform distribution of
+weights. The reference allows 150 tokens including BOS (train.py, beam_search.py), so `longest_translation` is 149 with EOS."""
 DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128, "layers": 3, "initial": 0.28, "initial_embedding": 0.1,
     "longest_translation": 80,
 }  # fmt: skip
-"""The same code, smaller (docs/demos.md). 0.28 = 0.1 · √(1,024 / 128): each sum varies as much as in the reference."""
+"""Smaller model for demos (docs/demos.md). 0.28 = 0.1 · √(1,024 / 128) keeps the variance of sums as in the reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GNMTOptions(TranslationOptions, WorkloadOptions):
-    """`workload.*`."""
+    """Options `workload.*` of GNMT."""
 
     name: str = "gnmt"
     warmup_steps: int = hyperparameter("steps of warm-up, from a hundredth of the rate, exponentially", minimum=0)
@@ -52,14 +52,15 @@ class GNMTOptions(TranslationOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
-    """What a profile means in a round, with the sizes that `options` name.
+    """Return the defaults of a profile in a round, with the model sizes in `options`.
 
-    Raises ValueError for a profile or a size that there is not.
+    Raises:
+        ValueError: The profile or a size is invalid.
     """
     sizes = {name: options[name] for name in ("hidden", "layers") if options.get(name) is not None}
     if sizes.get("hidden", 8) % 8:
-        given = sizes["hidden"]
-        raise ValueError(f"workload.hidden={given}: not a multiple of 8; type workload.hidden={given // 8 * 8 + 8}")
+        hidden = sizes["hidden"]
+        raise ValueError(f"workload.hidden={hidden}: not a multiple of 8. Set workload.hidden={hidden // 8 * 8 + 8}")
     target = {"bleu": of_round.bleu_scale * DEMO_TARGET_BLEU}
     demo = Defaults("translation-demo", "demo", {**DEMO_MODEL, **sizes}, target)
     return of_round.defaults("gnmt", profile, {**REFERENCE_MODEL, **sizes}, demo)

@@ -1,4 +1,4 @@
-"""Translation, recurrent: GNMT on WMT16 English-German, MLPerf Training v0.5 to v0.7. Framework-free."""
+"""Recurrent translation: GNMT on WMT16 English-German, MLPerf Training v0.5 to v0.7. This module uses no framework."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from workloads.gnmt import network
 from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
 
 REFERENCE_PARAMETERS = {32_320: 160_671_297, 32_317: 160_665_150}
-"""By words: of half precision, as the published runs log them; of fp32, three words of 2 · 1,024 + 1 fewer."""
+"""Maps the size of the vocabulary to the number of parameters. Half precision pads the vocabulary, as in published logs. fp32
+has three words fewer, with 2 · 1,024 + 1 parameters each."""
 REFERENCE_VOCABULARY = 32_320
 HALF = ("bf16", "fp16")
 WARMUP_START = 0.01
-"""Share of the rate that the warm-up begins with (reference lr_scheduler.py)."""
+"""First rate of the warm-up as a share of the peak rate (reference lr_scheduler.py)."""
 LENGTH_PENALTY, COVERAGE_PENALTY = 0.6, 0.1
-"""Reference train.py, beam_search.py."""
+"""Penalties of the beam search (reference train.py, beam_search.py)."""
 
 
 class GNMT(TranslationWorkload):
@@ -41,10 +42,10 @@ class GNMT(TranslationWorkload):
     name = "gnmt"
     mlperf_name = "gnmt"
     bleu_digits = 2
-    """As `sacrebleu --score-only` prints it (reference inference.py)."""
+    """Number of digits that `sacrebleu --score-only` prints (reference inference.py)."""
     reference_model = REFERENCE_MODEL
     length_dependent_log_keys = TranslationWorkload.length_dependent_log_keys | {
-        f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
+        f"opt_learning_rate_{name}" for name in ("warmup_steps", "remain_steps", "decay_interval")
     }
     Options = GNMTOptions
     options: GNMTOptions
@@ -61,12 +62,15 @@ class GNMT(TranslationWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """The target is the round's: 21.8 points under v0.5, 24.0 under v0.7, there as a fraction, 0.24."""
+        """Return the defaults of a profile. The target is 21.8 BLEU under v0.5, and 0.24 under v0.7, which uses fractions."""
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Of the longest pair: logits, each LSTM's gates, cells and outputs, the attention's sums; fp32 or half of it."""
+        """Return the bytes of the longest pair: logits, gates, cells and outputs of each LSTM, and sums of the attention.
+
+        Values have 4 bytes, or 2 bytes in half precision.
+        """
         model, longest = settings.model, build_options(cls.Options, settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
@@ -76,9 +80,9 @@ class GNMT(TranslationWorkload):
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Exponential warm-up from a hundredth, then the rate, then halved up to four times (reference lr_scheduler.py).
+        """Return the rate: an exponential warm-up from 1 % of the peak, then steps of decay (reference lr_scheduler.py).
 
-        The scheduler steps before the optimizer (fp_optimizers.py): the first update has the rate of position 1.
+        The scheduler steps before the optimizer (fp_optimizers.py), so the first update has the rate of position 1.
         """
         position, base = step + 1, self.options.learning_rate
         warming = schedules.exponential_warm_up(position, self.scheduled_warm_up, base, WARMUP_START)
@@ -88,47 +92,48 @@ class GNMT(TranslationWorkload):
 
     @property
     def scheduled_warm_up(self) -> int:
-        """The position of the peak rate: where the decay begins, if that is earlier than the set says."""
+        """Position of the peak rate: the end of the warm-up, or the start of the decay if it is earlier."""
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
 
     @property
     def warmup_steps(self) -> int:
-        """One fewer than the set says: the first update is at position 1."""
+        """Steps of the warm-up. The number is 1 less than in the set, since the first update has position 1."""
         return max(self.options.warmup_steps - 1, 0)
 
     @property
     def remain_steps(self) -> int:
-        """The position from which on the rate is lower; 0: it never is. 1.0 is all steps, as in the reference."""
+        """First position with a lower rate. 0: the rate never decays. Set values up to 1.0 are shares of all steps, as in the
+        reference."""
         values = self.options
-        share = 0 < values.remain_steps <= 1
-        return int(values.remain_steps * (values.max_epochs * self.steps_per_epoch if share else 1))
+        is_share = 0 < values.remain_steps <= 1
+        return int(values.remain_steps * (values.max_epochs * self.steps_per_epoch if is_share else 1))
 
     @property
     def decay_interval(self) -> int:
-        """Steps between two decays."""
+        """Number of steps between two decays."""
         values = self.options
         rest = values.max_epochs * self.steps_per_epoch - self.remain_steps
         return values.decay_interval or max(rest // values.decay_steps, 1)
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """The steps at which the rate falls; none where it is constant."""
+        """Steps at which the rate decays. Empty if it is constant."""
         first, interval = self.remain_steps, self.decay_interval
         return [first + number * interval for number in range(self.options.decay_steps)] if first else []
 
     def optimizer(self) -> OptimizerSettings:
-        """Adam without decay, clipped by the global norm."""
+        """Return Adam without weight decay, with gradients clipped by their global norm."""
         return replace(super().optimizer(), clip_norm=self.options.clip_norm)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        scale, of_words = (float(self.settings.model[name]) for name in ("initial", "initial_embedding"))
-        return network.initial_weights(self.network, seed, scale, of_words, PAD)
+        scale, embedding_scale = (float(self.settings.model[name]) for name in ("initial", "initial_embedding"))
+        return network.initial_weights(self.network, seed, scale, embedding_scale, PAD)
 
     @property
     def beam(self) -> Beam:
-        """The reference's: BOS counts in lengths, finished translations keep their places."""
+        """Beam search of the reference: lengths include BOS, and finished translations remain in the beam."""
         return Beam(
             self.options.beam_width,
             LENGTH_PENALTY,
@@ -139,7 +144,7 @@ class GNMT(TranslationWorkload):
         )
 
     def longest_translation(self, batch: Batch) -> Array:
-        """The same for every sentence."""
+        """Return the maximum number of tokens, which is equal for all sentences."""
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:

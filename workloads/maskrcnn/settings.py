@@ -1,4 +1,4 @@
-"""Mask R-CNN's settings: sizes, targets, options."""
+"""Settings of Mask R-CNN: model sizes, targets and options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workloads.common.images.workload import ImageOptions
 from workloads.common.networks.backbones import BackboneOptions
 
 DEMO_TARGETS: Mapping[str, float] = {"BBOX": 0.35, "SEGM": 0.28}
-"""COCO AP of boxes and of masks, both to be met at one evaluation. Named as logs name them."""
+"""Targets of COCO AP of boxes and masks, with their names in logs. The same evaluation must reach both."""
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "image_size": 800,
@@ -41,8 +41,9 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "mask_pool": 14,
     "classes": 80,
 }
-"""Reference config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml, but for `padded_shapes`: (height, width), of which a
-batch takes the smallest that holds its images, where the reference pads to the batch's maximum. Pairs (training, test)."""
+"""Reference config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml, except for `padded_shapes` as (height, width): a
+batch has the smallest shape that its images fit into. The reference pads to the largest image of the batch. Values of
+proposals are pairs (training, test)."""
 DEMO_MODEL: Mapping[str, Json] = {
     **REFERENCE_MODEL,
     "image_size": 96,
@@ -67,38 +68,39 @@ DEMO_MODEL: Mapping[str, Json] = {
     "mask_channels": 32,
     "classes": 10,
 }
-"""The same code, smaller (docs/demos.md)."""
+"""Smaller model for demos (docs/demos.md)."""
 
 
-def with_shapes(model: Mapping[str, Json], given: str) -> Mapping[str, Json]:
-    """The model with `padded_shapes` as typed: `800x1344+1344x800`, height before width; `auto` changes nothing.
+def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
+    """Return the model with the `padded_shapes` in a text such as `800x1344+1344x800`, or unchanged for `auto`.
 
-    Raises ValueError for sides that are no multiples of 32, and if one orientation has no shape.
+    Raises:
+        ValueError: A side is not a multiple of 32, or an orientation has no shape.
     """
-    if given == "auto":
+    if text == "auto":
         return model
-    shapes = [tuple(int(side) for side in shape.split("x")) for shape in given.split("+")]
-    wrong = [side for shape in shapes for side in shape if side % 32 or not side]
-    if wrong:
+    shapes = [tuple(int(side) for side in shape.split("x")) for shape in text.split("+")]
+    invalid = [side for shape in shapes for side in shape if side % 32 or not side]
+    if invalid:
         raise ValueError(
-            f"workload.padded_shapes={given}: {wrong[0]} is no multiple of 32; type {default_shapes(model)}"
+            f"workload.padded_shapes={text}: {invalid[0]} is not a multiple of 32. Set {default_shapes(model)}"
         )
     if min(width - height for height, width in shapes) >= 0 or max(width - height for height, width in shapes) <= 0:
         raise ValueError(
-            f"workload.padded_shapes={given}: lying and standing images need a shape each; type {default_shapes(model)}"
+            f"workload.padded_shapes={text}: landscape and portrait images need a shape each. Set {default_shapes(model)}"
         )
     ordered = sorted(set(shapes), key=lambda shape: (shape[0] > shape[1], -shape[0] * shape[1], shape))
     return {**model, "padded_shapes": [list(shape) for shape in ordered]}
 
 
 def default_shapes(model: Mapping[str, Json]) -> str:
-    """The model's shapes as they are typed."""
+    """Return the padded shapes of a model as text for `workload.padded_shapes`."""
     return "+".join(f"{height}x{width}" for height, width in model["padded_shapes"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskRCNNOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions):
-    """`workload.*`."""
+    """Options `workload.*` of Mask R-CNN."""
 
     name: str = "maskrcnn"
     weight_decay: float = hyperparameter("L2 decay; biases have none", minimum=0.0)

@@ -1,4 +1,4 @@
-"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO, MLPerf Training v0.5 to v0.7. Framework-free."""
+"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO, MLPerf Training v0.5 to v0.7."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from workloads.maskrcnn.regions.rules import RegionRules
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, MaskRCNNOptions, with_shapes
 
 BOUNDARY_IMAGES = 16
-"""Images of a step that `decay_boundaries` counts (rules of v0.7, opt_learning_rate_decay_steps)."""
+"""Images per step in the units of `decay_boundaries` (rules of v0.7, opt_learning_rate_decay_steps)."""
 
 
 class MaskRCNN(DetectionWorkload):
-    """Object detection, heavy."""
+    """Object detection, heavy-weight benchmark."""
 
     name = "maskrcnn"
     mlperf_name = "maskrcnn"
@@ -55,14 +55,17 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Both targets are the same under all rules; v0.5 has COCO 2014. With the padded shapes that the user typed."""
+        """Return the defaults of a profile, with the padded shapes that the user set.
+
+        All rounds have the same two targets. v0.5 uses COCO 2014.
+        """
         shapes = str(options.get("padded_shapes") or "auto")
         demo = Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, shapes), DEMO_TARGETS)
         return round.defaults(cls.name, profile, with_shapes(REFERENCE_MODEL, shapes), demo)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """Detectron's, or torchvision's."""
+        """Return the published backbone of Detectron or torchvision."""
         layers = network.build(model)
         return backbone.PUBLISHED, backbone.shapes(layers), partial(backbone.decode, layers=layers)
 
@@ -74,18 +77,18 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Of the largest padded shape."""
+        """Return the number of values for an image of the largest padded shape."""
         height, width = max(settings.model["padded_shapes"], key=lambda shape: shape[0] * shape[1])
         return network.activation_values(network.build(settings.model), settings.model, height, width)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Each value once: a frozen norm keeps nothing."""
+        """Return the bytes of `activation_values`. Each value is stored once, since a frozen norm stores no values."""
         return cls.activation_values(settings) * (2 if settings.precision in ("bf16", "fp16") else 4)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Each device fills batches of one orientation from its own part of the images."""
+        """Steps of an epoch. Each device fills batches of a single orientation from its part of the images."""
         orientations = sum(self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes)
         batch, devices = self.settings.global_batch_size, self.settings.devices
         return stream_steps(self.dataset_info.train_samples, batch, devices, max(orientations, 1))
@@ -93,7 +96,7 @@ class MaskRCNN(DetectionWorkload):
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Linear from a share of the rate; then steps, or half a cosine."""
+        """Return the rate: a linear warm-up from a share of the peak, then steps or half a cosine."""
         values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
@@ -102,7 +105,7 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def warmup_slope(self) -> float:
-        """By how much the rate rises with each step of the warm-up: the rules' warm-up factor, rate / (steps · 2^k)."""
+        """Increase of the rate per warm-up step, `opt_learning_rate_warmup_factor` of the rules: rate / (steps · 2^k)."""
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
 
@@ -118,18 +121,18 @@ class MaskRCNN(DetectionWorkload):
             yield epoch * self.steps_per_epoch
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Biases at twice the rate without decay; what the reference freezes is frozen."""
+        """Return the rule: biases have twice the rate and no decay. Frozen parameters are as in the reference."""
         return network.parameter_rule(self.network, parameter, self.options.weight_decay)
 
     # -- shapes ---------------------------------------------------------------------------------------------------
 
     @property
     def objects_most(self) -> int:
-        """Objects of the image that has most: slots of each image in a batch."""
+        """Largest number of objects in an image, which is the number of slots per image of a batch."""
         return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """What `data.SampleData` gives beside the image; the ragged polygons and `epoch` are not among it."""
+        """Return the shapes of the arrays of `data.SampleData`, except for the image, the ragged polygons, and `epoch`."""
         samples, objects = int(self.settings.model["rpn_samples"]), self.objects_most
         return {
             "size": ArraySpec((count, 2), "int32"),
@@ -143,12 +146,12 @@ class MaskRCNN(DetectionWorkload):
         }
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Image and the size of its valid part."""
+        """Return the shapes of the image and of `size`, the size of its valid part."""
         count = self.evaluation_batch_size
         return [{**specs, "size": ArraySpec((count, 2), "int32")} for specs in super().evaluation_shapes()]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Grey images that fill the padded shape, without objects and samples: the loss is 0."""
+        """Return gray images that fill the padded shape, without objects and samples. The loss is 0."""
         batch = super().dummy_batch(specs)
         count, height, width, _ = batch.arrays["image"].shape
         arrays = {
@@ -167,7 +170,7 @@ class MaskRCNN(DetectionWorkload):
         return network.initial_weights(self.network, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""
+        """Open the arrays. Threads read, decode and resize images and match them to anchors during training."""
         from workloads.maskrcnn.input.data import SampleData
         from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 
@@ -180,7 +183,7 @@ class MaskRCNN(DetectionWorkload):
         return results.eval_batch_metrics(batch, outputs)
 
     def compute_metrics(self, arrays: Arrays) -> dict[str, float]:
-        """COCO's AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
+        """Return COCO AP of boxes and masks. Raises ValueError unless each validation image was evaluated exactly once."""
         from workloads.maskrcnn import results
 
         return results.compute_metrics(

@@ -1,4 +1,4 @@
-"""NCF's settings: what a user may type, the model's sizes."""
+"""Settings of NCF: options and model sizes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from workloads.api import WorkloadOptions, hyperparameter, option
 from workloads.common.cores import DataThreadsOptions
 
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
-"""Reference neumf.py; the first size is the concatenated input, so the MLP embeddings have 128 each."""
+"""Reference neumf.py. The first MLP size is the concatenated input, so each MLP embedding has 128 values."""
 DEMO_MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NCFOptions(DataThreadsOptions, WorkloadOptions):
-    """`workload.*`: Adam without decay, at a constant rate."""
+    """Options `workload.*` of NCF, which uses Adam without weight decay at a constant rate."""
 
     name: str = "ncf"
     learning_rate: float = hyperparameter("Adam's step size", minimum=0.0)

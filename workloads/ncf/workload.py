@@ -1,4 +1,4 @@
-"""NCF: NeuMF on MovieLens-20M, MLPerf Training v0.5. Framework-free; facts in docs and constants with their sources."""
+"""Recommendation: NCF (NeuMF) on MovieLens-20M, MLPerf Training v0.5. This module uses no framework."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, SyntheticNCFData
 
 REFERENCE_PARAMETERS = 31_832_577
-"""With ML-20M's counts (reference neumf.py)."""
+"""Number of parameters with the counts of ML-20M (reference neumf.py)."""
 
 
 class NCF(Workload):
@@ -42,7 +42,7 @@ class NCF(Workload):
     mlperf_name = "ncf"
     sample_unit = "samples"
     default_rules = "v0.5"
-    gpu_precisions = ("tf32", "bf16")  # small matrices: more is bandwidth; the rules of v0.5 know no tf32
+    gpu_precisions = ("tf32", "bf16")  # small matrices are bound by bandwidth, and v0.5 does not allow tf32
     reference_model = REFERENCE_MODEL
     runs_required = 100
     Options = NCFOptions
@@ -51,8 +51,8 @@ class NCF(Workload):
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
         self.data: NCFData | None = None
-        """What was opened last: a trainer whose device draws the samples takes the positives from it."""
-        device_draws(settings)  # what cannot be is said before the run
+        """The pipeline that was opened last. A trainer that draws samples on the device reads the positives from it."""
+        device_draws(settings)  # raises an error for unsupported settings before the run
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)
@@ -60,32 +60,32 @@ class NCF(Workload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """NCF was part of round v0.5 alone; a demo has the round's target."""
+        """Return the defaults of a profile. Only round v0.5 includes NCF. Demos have the target of the round."""
         demo = Defaults("ml-demo", "demo", DEMO_MODEL, round.targets)
         return round.defaults(cls.name, profile, REFERENCE_MODEL, demo)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Counts from the prepared data's manifest; ML-20M's published ones under profile=synthetic."""
+        """Return the counts of the prepared data, or the published counts of ML-20M under `profile=synthetic`."""
         return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
 
     @property
     def users(self) -> int:
-        """Users of the data set."""
+        """Number of users in the data set."""
         return self.dataset_info.sizes["users"]
 
     @property
     def items(self) -> int:
-        """Items of the data set."""
+        """Number of items in the data set."""
         return self.dataset_info.sizes["items"]
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Every positive with four negatives: 99,308,850 samples for ML-20M."""
+        """Samples of an epoch: every positive with four negatives, which are 99,308,850 samples for ML-20M."""
         return EpochSamples(SAMPLES_PER_POSITIVE * self.dataset_info.train_samples)
 
     def learning_rate(self, step: int) -> float:
-        """Constant: no warm-up, no decay (reference and every submission)."""
+        """Return the rate, which is constant, as in the reference and in every submission."""
         return self.options.learning_rate
 
     def optimizer(self) -> OptimizerSettings:
@@ -93,7 +93,7 @@ class NCF(Workload):
         return OptimizerSettings("adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon)
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """A full batch of one replica, and the last one of an epoch where it is smaller."""
+        """Return the shapes of a replica's full batch, and of the last batch of an epoch if it is smaller."""
         replicas = self.settings.devices
         full = math.ceil(self.settings.global_batch_size / replicas)
         samples = self.epoch_samples.trained
@@ -103,7 +103,7 @@ class NCF(Workload):
         return [{name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One: a full batch of users, each with all candidates."""
+        """Return the shape of a full batch of users, each with all candidates."""
         users = evaluation_users_per_batch(self.settings, self.users, self.settings.devices)
         candidates = (users, sampling.EVALUATION_NEGATIVES + 1)
         return [{"user": ArraySpec((users,), "int32"), "item": ArraySpec(candidates, "int32")}]
@@ -112,26 +112,26 @@ class NCF(Workload):
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays; evaluation negatives are drawn at the first evaluation, never stored beside the data."""
+        """Open the arrays. Evaluation negatives are drawn at the first evaluation and never stored with the data."""
         if self.settings.profile == "synthetic":
             return SyntheticNCFData(self.settings, self.dataset_info, worker, seed)
         self.data = NCFData(self.settings, self.dataset_info, worker, seed)
         return self.data
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Whether each user's test item is among the ten best; padding is dropped."""
+        """Return whether the test item of each user is among the ten best candidates, without padding."""
         hit = hits(outputs["logits"], batch.arrays["item"])
         return {"hit": hit[batch.arrays["valid"]]}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """HR@10 over every user once. Raises ValueError if the count is not the data set's."""
+        """Return HR@10 over all users. Raises ValueError if the number of users differs from the data set."""
         hit = np.asarray(results["hit"], dtype=bool)
         if hit.size != self.users:
-            raise ValueError(f"evaluation saw {hit.size} users of {self.users}")
+            raise ValueError(f"evaluation covered {hit.size} of {self.users} users")
         return {"hr_at_10": hit_rate(hit)}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the v0.5 rules want, under the names of the later mllog form."""
+        """Return the keys that the v0.5 rules require, with their names in the later mllog format."""
         values = self.options
         return {
             "opt_name": "adam",

@@ -1,4 +1,4 @@
-"""ResNet-50's settings: what a user may type, the model's sizes."""
+"""Settings of ResNet-50: options and model sizes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "resize_size": 256,
     "area_minimum": 0.05,
 }
-"""Reference resnet_model.py and imagenet_preprocessing.py: crops cover 5 % of an image or more; evaluation resizes the
-shorter side to 256 and cuts out the centre."""
+"""Reference resnet_model.py and imagenet_preprocessing.py. Crops cover at least 5 % of an image. Evaluation resizes the shorter
+side to 256 pixels and crops the center."""
 DEMO_MODEL: Mapping[str, Json] = {
     "blocks": [1, 1, 1, 1],
     "widths": [16, 32, 64, 128],
@@ -28,7 +28,7 @@ DEMO_MODEL: Mapping[str, Json] = {
     "resize_size": 73,
     "area_minimum": 0.5,
 }
-"""The same code, smaller (docs/demos.md): crops of 5 % hide what decides between these classes."""
+"""Smaller model for demos (docs/demos.md). Crops of 5 % would hide the features that distinguish the classes of the demo."""
 
 
 DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
@@ -36,7 +36,7 @@ DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
 
 @dataclass(frozen=True, kw_only=True)
 class ResNet50Options(ImageOptions, DataThreadsOptions, WorkloadOptions):
-    """`workload.*`. 0 or empty where a set's optimizer or decay has no such value."""
+    """Options `workload.*` of ResNet-50. Values that an optimizer or decay does not use are 0 or empty."""
 
     name: str = "resnet50"
     optimizer: str = hyperparameter("update rule", choices=("sgd", "lars"), overridable=False)

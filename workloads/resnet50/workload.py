@@ -1,4 +1,4 @@
-"""Image classification: ResNet-50 v1.5 on ImageNet, MLPerf Training v0.5 to v0.7. Framework-free."""
+"""Image classification: ResNet-50 v1.5 on ImageNet, MLPerf Training v0.5 to v0.7. This module uses no framework."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workloads.resnet50 import network
 from workloads.resnet50.settings import DEMO, REFERENCE_MODEL, ResNet50Options
 
 REFERENCE_PARAMETERS = 25_557_032
-"""With 1,000 classes (reference resnet_model.py)."""
+"""Number of parameters with 1,000 classes (reference resnet_model.py)."""
 
 
 class ResNet50(ClassifierWorkload):
@@ -52,14 +52,15 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """The target is the round's: 0.749 under v0.5, 0.759 under v0.7."""
+        """Return the defaults of a profile. The target is 0.749 under v0.5 and 0.759 under v0.7."""
         return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic.
+        """Return the counts of the prepared data, or the published counts of ImageNet under `profile=synthetic`.
 
-        Refuses a batch that the devices cannot share.
+        Raises:
+            ValueError: The batch cannot be divided between the devices.
         """
         from workloads.common.images.counts import IMAGENET
 
@@ -67,14 +68,14 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """89 MB in fp32 for 50 layers at 224 pixels."""
+        """Return the number of values, which have 89 MB in fp32 for 50 layers at 224 pixels."""
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Linear warm-up, then steps or a polynomial."""
+        """Return the rate: a linear warm-up, then steps or a polynomial."""
         values = self.options
         base, warmup_steps = values.learning_rate, self.warmup_steps
         warming = schedules.warmup(step, warmup_steps, base)
@@ -87,32 +88,32 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def warmup_steps(self) -> int:
-        """Of whole epochs; with decay=steps of the reference's, whose last step is a part of one."""
+        """Steps of the warm-up. With `decay=steps`, an epoch has a fractional number of steps, as in the reference."""
         epochs = self.options.warmup_epochs
         return self._reference_steps(epochs) if self.options.decay == "steps" else epochs * self.steps_per_epoch
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """The first steps with lower rates (reference resnet_run_loop.py: at a boundary the rate before still holds)."""
+        """First steps with lower rates (reference resnet_run_loop.py: the step at a boundary still has the previous rate)."""
         return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
 
     def _reference_steps(self, epochs: int) -> int:
-        """Steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
+        """Return the steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
         return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
     @property
     def first_decay_step(self) -> int | None:
-        """The first of the steps; the polynomial begins where the warm-up ends."""
+        """First step of the decay with `decay=steps`. None for the polynomial, which begins at the end of the warm-up."""
         return self.decay_boundaries[0] if self.options.decay == "steps" else None
 
     @property
     def decay_steps(self) -> int:
-        """Steps of the polynomial, after the warm-up."""
+        """Number of steps of the polynomial, after the warm-up."""
         values = self.options
         return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
-        """After epoch `offset`, and every `interval` epochs from there on."""
+        """Return the steps after epoch `evaluation_offset_epochs`, and after every `evaluation_interval_epochs` epochs."""
         values = self.options
         first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
@@ -121,10 +122,10 @@ class ResNet50(ClassifierWorkload):
         return replace(super().optimizer(), trust_coefficient=self.options.lars_coefficient)
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """How one parameter is updated.
+        """Return the update rule of a parameter.
 
-        Batch norm's scale and shift are never decayed. The classifier's bias is decayed by SGD, as in the reference, and
-        left out by LARS with everything else that is no matrix, as in the reference's; NVIDIA's LARS decays it.
+        Scale and shift of batch norm are never decayed. SGD decays the bias of the classifier, as in the reference. LARS
+        excludes it, like all parameters that are not matrices, as in the reference. NVIDIA's LARS decays it.
         """
         decay, lars = self.options.weight_decay, self.uses_lars
         if parameter == "fc.bias":
@@ -141,7 +142,7 @@ class ResNet50(ClassifierWorkload):
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
+        """Yield the weights of every layer, drawn by hash according to `initialisation`, and equal in every framework."""
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
@@ -172,7 +173,7 @@ class ResNet50(ClassifierWorkload):
                 "lars_opt_momentum": values.momentum,
                 "lars_opt_weight_decay": values.weight_decay,
             }
-        of_sgd = {
+        sgd_keys = {
             "sgd_opt_base_learning_rate": values.learning_rate,
             "opt_learning_rate_warmup_epochs": values.warmup_epochs,
             "sgd_opt_momentum": values.momentum,
@@ -180,10 +181,10 @@ class ResNet50(ClassifierWorkload):
         }
         if values.decay == "steps":
             boundaries = {"opt_learning_rate_decay_boundary_epochs": list(values.decay_epochs)}
-            return {**common, **of_sgd, **boundaries, "opt_learning_rate_decay_factor": values.decay_factor}
+            return {**common, **sgd_keys, **boundaries, "opt_learning_rate_decay_factor": values.decay_factor}
         return {
             **common,
-            **of_sgd,
+            **sgd_keys,
             "sgd_opt_end_learning_rate": values.end_learning_rate,
             "sgd_opt_learning_rate_decay_poly_power": _whole(values.power),
             "sgd_opt_learning_rate_decay_steps": self.decay_steps,
@@ -191,5 +192,5 @@ class ResNet50(ClassifierWorkload):
 
 
 def _whole(value: float) -> Json:
-    """2.0 as 2, as published logs write it."""
+    """Return an integer for values such as 2.0, as in published logs."""
     return int(value) if math.isclose(value, round(value)) else value

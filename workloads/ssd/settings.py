@@ -1,4 +1,4 @@
-"""SSD's settings: the model's sizes, targets and schedules."""
+"""Settings of SSD: model sizes, targets and schedules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEMO_MODEL: Mapping[str, Json] = {
     "crop_overlap": False,
     "jitter": [0.125, 0.3, 0.0, 0.0],
 }
-"""The same code, smaller (docs/demos.md): half of the images are cropped, without a test of the overlap."""
+"""Smaller model for demos (docs/demos.md). Half of the images are cropped, without a check of the overlap."""
 
 
 DEMO = Defaults("coco-demo", "demo", DEMO_MODEL, {"map": 0.23})
@@ -52,7 +52,7 @@ DEMO = Defaults("coco-demo", "demo", DEMO_MODEL, {"map": 0.23})
 
 @dataclass(frozen=True, kw_only=True)
 class SSDOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions):
-    """`workload.*`."""
+    """Options `workload.*` of SSD."""
 
     name: str = "ssd"
     warmup_factor: int = hyperparameter("warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)

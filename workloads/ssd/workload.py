@@ -1,4 +1,4 @@
-"""Object detection, light: SSD-ResNet34-300 on COCO, MLPerf Training v0.5 to v0.7. Framework-free."""
+"""Light-weight object detection: SSD-ResNet34-300 on COCO, MLPerf Training v0.5 to v0.7. This module uses no framework."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from workloads.ssd.settings import (
 )
 
 REFERENCE_PARAMETERS = 19_972_534
-"""With 80 classes (reference ssd300.py)."""
+"""Number of parameters with 80 classes (reference ssd300.py)."""
 
 
 class SSD(DetectionWorkload):
-    """Object detection, light."""
+    """Object detection, light-weight benchmark."""
 
     name = "ssd"
     mlperf_name = "ssd"
@@ -64,12 +64,12 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """The target is the round's: 0.212 under v0.5, 0.230 under v0.7."""
+        """Return the defaults of a profile. The target is 0.212 under v0.5 and 0.230 under v0.7."""
         return round.defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """torchvision's, whose names are the network's."""
+        """Return the published backbone of torchvision, whose parameter names equal the names of the network."""
         return backbone.PUBLISHED, backbone.shapes(network.build(model)), torch_files.decode
 
     @classmethod
@@ -78,14 +78,14 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """81 MB in fp32 at 300 pixels."""
+        """Return the number of values, which have 81 MB in fp32 at 300 pixels."""
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """The workload's own warm-up, then steps or half a cosine."""
+        """Return the rate: a warm-up specific to SSD, then steps or half a cosine."""
         values = self.options
         if values.plateau == "last_warmup_rate" and values.warmup_steps and step < self.decay_steps[0]:
             step = min(step, values.warmup_steps - 1)
@@ -100,19 +100,25 @@ class SSD(DetectionWorkload):
         return [self._step_of(int(iteration)) for iteration in values.decay_boundaries]
 
     def _step_of(self, iteration: int) -> int:
-        """The step, from 0, that stands for a step of 32 images of the v0.5 reference."""
+        """Return the step, from 0, that corresponds to a step of the v0.5 reference, which has 32 images."""
         return iteration * 32 // self.settings.global_batch_size
 
     @property
     def decay_epochs(self) -> list[float]:
-        """The same in epochs, for the log."""
+        """`decay_steps` in epochs, for the log."""
         values = self.options
         if values.decay_unit == "epochs":
             return list(values.decay_boundaries)
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """When the rules say, then as far apart as the last two; or every so many epochs, as the set says."""
+        """Return the steps after every `evaluation_interval_epochs` epochs, or the steps of the round if the interval is 0.
+
+        After its last entry, the list of the round continues with the distance of its last two entries.
+
+        Raises:
+            ValueError: The set has no interval, and the round lists no evaluations.
+        """
         interval = self.options.evaluation_interval_epochs
         if interval:
             return (epoch * self.steps_per_epoch for epoch in itertools.count(interval, interval))
@@ -121,16 +127,18 @@ class SSD(DetectionWorkload):
             return (self._step_of(iteration) + 1 for iteration in _continued(iterations))
         if len(epochs) > 1:
             return (epoch * self.steps_per_epoch for epoch in _continued(epochs))
-        raise ValueError(f"rules={self.settings.rules}: its file names no `evaluations`, which the set leaves to it")
+        raise ValueError(
+            f"rules={self.settings.rules}: the round lists no `evaluations`, which the hyperparameter set requires"
+        )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """SGD decays every parameter, batch norm and biases included (reference train.py)."""
+        """Return the rule: SGD decays every parameter, including batch norm and biases (reference train.py)."""
         return ParameterRule(self.options.weight_decay)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Those of boxes.targets: `offset` (B, 4, P), `label` (B, P) of P priors."""
+        """Return the shapes of the arrays of boxes.targets for P priors: `offset` (B, 4, P) and `label` (B, P)."""
         boxes = len(self.priors)
         return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
 
@@ -138,7 +146,7 @@ class SSD(DetectionWorkload):
         return network.initial_weights(self.network, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
+        """Open the arrays. Threads read, decode, crop and match images during training."""
         from workloads.ssd.data import DetectionData
         from workloads.ssd.synthetic import SyntheticDetectionData
 
@@ -146,11 +154,15 @@ class SSD(DetectionWorkload):
         return kind(self.settings, self.dataset_info, worker, seed)
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
+        """Return the detections of an evaluation batch, concatenated, and the numbers of its images, without padding.
 
-        `outputs`: `logits` (B, C + 1, P), `offsets` (B, 4, P). Of the batch: `number` (B,) of each image in the validation
-        set, its `width` and `height` in pixels, `valid`. Result: `seen` (b,) numbers; of n detections `number` (n,), `box`
-        (n, 4) left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
+        Args:
+            batch: Batch with `number` (B,) of each image in the validation set, `width` and `height` in pixels, and `valid`.
+            outputs: `logits` (B, C + 1, P) and `offsets` (B, 4, P).
+
+        Returns:
+            `seen` (b,): numbers of the images. For n detections: `number` (n,), `box` (n, 4) as left, top, width, height in
+            pixels, `label` (n,) from 1, `score` (n,).
         """
         valid = batch.arrays["valid"]
         logits, offsets = outputs["logits"], outputs["offsets"]
@@ -170,7 +182,7 @@ class SSD(DetectionWorkload):
         }
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """COCO's box AP. Raises ValueError unless every validation image was looked at exactly once."""
+        """Return COCO box AP. Raises ValueError unless each validation image was evaluated exactly once."""
         count = self.dataset_info.evaluation_samples
         check_evaluation_coverage(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)

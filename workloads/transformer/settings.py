@@ -1,4 +1,4 @@
-"""Transformer's settings: the model's sizes, targets and options."""
+"""Settings of the Transformer: model sizes, targets and options."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from workloads.api import Defaults, Json, Round, WorkloadOptions, hyperparameter
 from workloads.common.text.workload import TranslationOptions
 
 DEMO_TARGET_BLEU = 50.0
-"""In points."""
+"""Target of the demo in BLEU points."""
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "feed_forward": 4_096, "layers": 6, "heads": 16, "extra_length": 50,
 }  # fmt: skip
-"""Reference model_params.py, TransformerBigParams. `extra_length`: tokens of a translation beyond those of its source."""
+"""Reference model_params.py, TransformerBigParams. `extra_length`: largest number of tokens by which a
+translation exceeds its source."""
 DEMO_MODEL: Mapping[str, Json] = {"hidden": 128, "feed_forward": 512, "layers": 2, "heads": 4, "extra_length": 50}
-"""The same code, smaller (docs/demos.md)."""
+"""Smaller model for demos (docs/demos.md)."""
 SIZES = ("hidden", "feed_forward", "layers", "heads")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerOptions(TranslationOptions, WorkloadOptions):
-    """`workload.*`. A batch counts padded tokens of a pair's longer side."""
+    """Options `workload.*` of the Transformer. Batch sizes count padded tokens of the longer side of each pair."""
 
     name: str = "transformer"
     beam_width: int = option(4, "hypotheses of the beam search", minimum=1)  # reference model_params.py
@@ -52,12 +53,13 @@ class TransformerOptions(TranslationOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
-    """What a profile means in a round, with the sizes that `options` name.
+    """Return the defaults of a profile in a round, with the model sizes in `options`.
 
-    Raises ValueError for a profile or a size that there is not.
+    Raises:
+        ValueError: The profile or a size is invalid.
     """
-    given = {name: options[name] for name in SIZES if options.get(name) is not None}
-    models = [{**model, **given} for model in (REFERENCE_MODEL, DEMO_MODEL)]
+    sizes = {name: options[name] for name in SIZES if options.get(name) is not None}
+    models = [{**model, **sizes} for model in (REFERENCE_MODEL, DEMO_MODEL)]
     _check_sizes(models[profile == "demo"])
     target = {"bleu": of_round.bleu_scale * DEMO_TARGET_BLEU}
     demo = Defaults("translation-demo", "demo", models[1], target)
@@ -73,4 +75,4 @@ def _check_sizes(model: Mapping[str, Json]) -> None:
     ):
         if value % multiple:
             best = value // multiple * multiple + multiple
-            raise ValueError(f"workload.{name}={value}: not a multiple of {multiple}{why}; type workload.{name}={best}")
+            raise ValueError(f"workload.{name}={value}: not a multiple of {multiple}{why}. Set workload.{name}={best}")

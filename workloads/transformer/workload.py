@@ -1,4 +1,4 @@
-"""Translation by attention: the Transformer on WMT17 English-German, MLPerf Training v0.5 to v0.7. Framework-free."""
+"""Translation with attention: the Transformer on WMT17 English-German, MLPerf Training v0.5 to v0.7. No framework is used."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from workloads.transformer import network
 from workloads.transformer.settings import REFERENCE_MODEL, SIZES, TransformerOptions, profile_defaults
 
 REFERENCE_PARAMETERS = 210_804_736
-"""With 33,708 words (docs/transformer.md has the sum)."""
+"""Number of parameters with 33,708 subwords (calculation in docs/transformer.md)."""
 REFERENCE_VOCABULARY = 33_708
 LENGTH_PENALTY = 0.6
-"""Reference model_params.py."""
+"""Length penalty of the beam search (reference model_params.py)."""
 
 
 class Transformer(TranslationWorkload):
-    """Translation by attention.
+    """Translation with attention.
 
-    Adam is neither clipped nor lazy: the tied classifier gives every row of the table a gradient; lazy Adam would do the same.
+    Adam neither clips gradients nor is lazy. Lazy Adam would compute the same updates, since the tied classifier has a gradient
+    for every row of the embedding table.
     """
 
     name = "transformer"
@@ -50,21 +51,24 @@ class Transformer(TranslationWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """The target is 25 points; under rules v0.7 it is a fraction, 0.25."""
+        """Return the defaults of a profile. The target is 25 BLEU, or 0.25 under v0.7, which uses fractions."""
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Of a token on both sides: log-probabilities, and what each layer keeps; fp32 or, but for the former, half of it."""
+        """Return the bytes of a token on both sides: log-probabilities in fp32, and the stored values of each layer.
+
+        Values of layers have 4 bytes, or 2 bytes in half precision.
+        """
         model = settings.model
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
-        of_layers = int(model["layers"]) * (16 * int(model["hidden"]) + 4 * int(model["feed_forward"]))
-        return 4 * words + of_layers * (2 if settings.precision in ("bf16", "fp16") else 4)
+        layer_values = int(model["layers"]) * (16 * int(model["hidden"]) + 4 * int(model["feed_forward"]))
+        return 4 * words + layer_values * (2 if settings.precision in ("bf16", "fp16") else 4)
 
     # -- batches, schedule ----------------------------------------------------------------------------------------
 
     def buckets(self) -> tuple[Bucket, ...]:
-        """Edges that grow by a factor; as many pairs as fit the batch's tokens (reference utils/dataset.py)."""
+        """Return buckets whose edges grow by a factor, with as many pairs as fit into a batch (reference utils/dataset.py)."""
         values = self.options
         edges = growing_edges(
             values.bucket_first, values.bucket_growth, values.bucket_multiple, values.max_sequence_length
@@ -72,7 +76,7 @@ class Transformer(TranslationWorkload):
         return buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
 
     def learning_rate(self, step: int) -> float:
-        """Linear from 0 (step 0) to the rate, then rate · √(warm-up / step) (reference transformer_main.py)."""
+        """Return the rate: linear from 0 at step 0, then rate · √(warmup_steps / step) (reference transformer_main.py)."""
         values = self.options
         return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
 
@@ -80,19 +84,20 @@ class Transformer(TranslationWorkload):
 
     @property
     def label_shares(self) -> tuple[float, float]:
-        """What -log p of the label, and the mean over the vocabulary of -log p, count in a token's loss; they add up to 1.
+        """Weights in a token's loss of -log p of the label, and of the mean of -log p over the vocabulary. Their sum is 1.
 
-        `others`: each of the V - 1 other words gets ε / (V - 1) (reference metrics.py); `all`: each of V words ε / V (fairseq).
+        `smoothed_over=others`: each of the V - 1 other words has a share of ε / (V - 1) (reference metrics.py). `all`: each
+        of the V words has a share of ε / V (fairseq).
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all":
             return 1 - smoothing, smoothing
-        on_each = smoothing / (words - 1)
-        return 1 - smoothing - on_each, on_each * words
+        share = smoothing / (words - 1)
+        return 1 - smoothing - share, share * words
 
     @property
     def least_loss(self) -> float:
-        """Entropy of a smoothed label, which the reference takes off each token's loss (metrics.py); 0 with fairseq's loss."""
+        """Entropy of a smoothed label, which the reference subtracts from each loss term (metrics.py). 0 for fairseq's loss."""
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all" or not smoothing:
             return 0.0
@@ -105,18 +110,18 @@ class Transformer(TranslationWorkload):
 
     @property
     def longest(self) -> int:
-        """Positions that training, validation or a translation can reach."""
+        """Largest number of positions in training, validation and translation."""
         sizes = self.dataset_info.sizes
-        said = sizes["test_longest"] + 1 + int(self.settings.model["extra_length"])
-        return max(self.options.max_sequence_length, sizes["dev_longest"] + 1, said)
+        translation = sizes["test_longest"] + 1 + int(self.settings.model["extra_length"])
+        return max(self.options.max_sequence_length, sizes["dev_longest"] + 1, translation)
 
     @property
     def beam(self) -> Beam:
-        """The reference's: finished translations lie aside; what comes before the first word is padding."""
+        """Beam search of the reference: finished translations leave the beam, and padding precedes the first word."""
         return Beam(self.options.beam_width, LENGTH_PENALTY, start=PAD, end=self.end)
 
     def longest_translation(self, batch: Batch) -> Array:
-        """(B,) 50 tokens more than the source has."""
+        """Return the maximum number of tokens of each translation (B,): the length of the source + 50."""
         longest: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
         return longest
 
@@ -131,5 +136,5 @@ class Transformer(TranslationWorkload):
         }
 
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
-        """How long pairs are treated (closed_transformer.yaml of v0.7)."""
+        """Return the treatment of pairs that are too long (closed_transformer.yaml of v0.7)."""
         return {"max_sequence_length": {"method": "discard"}}

@@ -1,4 +1,4 @@
-"""The zoo's settings: what a user may type, what a profile means."""
+"""Settings of the zoo: options and the defaults of profiles."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from workloads.zoo.networks import KINDS, MODELS, PADDINGS
 
 IMPLEMENTATIONS = ("suite", "stock")
 ARRAY_SIZES = {"cifar10": 32, "cifar-demo": 32, "fashion-mnist": 28}
-"""Data set to the side of its images, in pixels: they are neither resized nor cropped."""
+"""Maps a data set to the side of its images in pixels. The images are neither resized nor cropped."""
 DEMO_SIZES = {"inception_v3": 75, "overfeat": 71}
-"""Pixels of a side under profile=demo where 64 are too few."""
+"""Side of images in pixels under `profile=demo`, for networks that need more than `DEMO_SIZE`."""
 DEMO_SIZE = 64
 TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
-"""Of LittleCNN. cifar10: what the scaling article prints for 16 images a step after 30 epochs. cifar-demo: trials
-(docs/zoo.md). fashion-mnist: trials on it (same page)."""
+"""Targets of LittleCNN. cifar10: accuracy in the scaling article with 16 images per step after 30 epochs. cifar-demo and
+fashion-mnist: from measured runs (docs/zoo.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
-    """`workload.*`. A set has 0 where its optimizer has no such value; the rate is the same in every step."""
+    """Options `workload.*` of the zoo. Values that an optimizer does not use are 0. The learning rate is constant."""
 
     name: str = "zoo"
     model: str = option("littlecnn", "the network", choices=MODELS)
@@ -42,20 +42,24 @@ class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
 
 
 def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
-    """What a profile means for a network; `options`: those that the user set. Raises ValueError."""
+    """Return the defaults of a profile for the network in `options`, which the user set.
+
+    Raises:
+        ValueError: The profile is invalid, or the size of the images does not suit the data set.
+    """
     if profile not in ("reference", "demo", "synthetic"):
         raise ValueError(f"profile={profile}: zoo has reference, demo, synthetic")
     name, kind = options.get("model", "littlecnn"), KINDS[options.get("model", "littlecnn")]
     little, demo = name == "littlecnn", profile == "demo"
     dataset = ("cifar-demo" if demo else "cifar10") if little else ("imagenet-demo" if demo else "imagenet")
     chosen = options.get("dataset", dataset) if profile != "synthetic" else dataset
-    given = int(options.get("image_size", 0))
-    size = given or ARRAY_SIZES.get(chosen)
+    user_size = int(options.get("image_size", 0))
+    size = user_size or ARRAY_SIZES.get(chosen)
     size = size or (DEMO_SIZES.get(name, DEMO_SIZE) if demo else kind.image_size)
     if profile != "synthetic" and ARRAY_SIZES.get(chosen, size) != size:
         raise ValueError(
-            f"workload.image_size={size}: images of {chosen} have {ARRAY_SIZES[chosen]} pixels a side and are not resized; "
-            f"leave it out, or type profile=synthetic"
+            f"workload.image_size={size}: images of {chosen} have {ARRAY_SIZES[chosen]} pixels a side and are not resized. "
+            f"Leave it out, or set profile=synthetic"
         )
     model = {
         "name": name,
@@ -74,8 +78,8 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
 
 
 def variant_name(model: Mapping[str, Json]) -> str:
-    """A model in words: `vgg16 at 224 px`; what is not the default stands there too."""
-    words = [model["name"]]
-    words += [f"{model['padding']} padding"] if model["padding"] != "same" else []
-    words += ["stock"] if model["implementation"] == "stock" else []
-    return f"{', '.join(words)} at {model['image_size']} px"
+    """Return a description of a model, such as `vgg16 at 224 px`, with values that differ from their defaults."""
+    parts = [model["name"]]
+    parts += [f"{model['padding']} padding"] if model["padding"] != "same" else []
+    parts += ["stock"] if model["implementation"] == "stock" else []
+    return f"{', '.join(parts)} at {model['image_size']} px"

@@ -1,4 +1,4 @@
-"""Networks of different sizes on images of different sizes, to compare throughput. Framework-free; no rules know them."""
+"""Networks of different sizes on images of different sizes, to compare throughput. No benchmark round includes them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from workloads.zoo import networks, stock
 from workloads.zoo.settings import ZooOptions, profile_defaults
 
 CIFAR10 = ImageFacts("an image", "cifar10")
-"""Krizhevsky 2009."""
+"""Published counts of CIFAR-10 (Krizhevsky 2009)."""
 
 
 class Zoo(ClassifierWorkload):
-    """Image classification by one of many networks. Training batches hold `dropout_key`, int64 (B,), too."""
+    """Image classification with a selectable network. Training batches also contain `dropout_key`, int64 (B,)."""
 
     name = "zoo"
     mlperf_name = "zoo"
@@ -49,14 +49,16 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """The network and its images; LittleCNN has targets, the others measure throughput."""
+        """Return the defaults of a profile. Only LittleCNN has targets. All other networks measure throughput."""
         return profile_defaults(profile, options)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Counts from the prepared data's manifest; CIFAR-10's or ImageNet's under profile=synthetic.
+        """Return the counts of the prepared data, or the counts of CIFAR-10 or ImageNet under `profile=synthetic`.
 
-        Raises ValueError for images that are too small for the network, or a batch that the devices cannot share.
+        Raises:
+            ValueError: The images are too small for the network, the batch cannot be divided between the devices, or the
+                settings do not support the network.
         """
         published = CIFAR10 if settings.model["name"] == "littlecnn" else IMAGENET
         dataset_info = published.for_settings(settings)
@@ -64,8 +66,8 @@ class Zoo(ClassifierWorkload):
         network = _network(settings.model, dataset_info.sizes["classes"])
         if settings.asynchronous and layer_lists.statistics(network):
             raise ValueError(
-                f"update=async: {model} has batch norm, whose running statistics no server holds; "
-                f"type update=sync, or workload.model=littlecnn"
+                f"update=async: {model} has batch norm, and parameter servers do not hold running statistics. "
+                f"Set update=sync or workload.model=littlecnn"
             )
         if settings.model["implementation"] == "stock":
             stock.check(settings.framework, model, size, networks.KINDS[model].image_size, settings.precision)
@@ -73,7 +75,7 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Outputs of convolutions and fully connected layers: 13.6 million for VGG-16 at 224 pixels."""
+        """Return the number of outputs of convolutions and dense layers: 13.6 million for VGG-16 at 224 pixels."""
         return layer_lists.activation_values(_network(settings.model, int(settings.model["classes"])))
 
     # -- schedule -------------------------------------------------------------------------------------------------
@@ -82,7 +84,7 @@ class Zoo(ClassifierWorkload):
         return self.options.learning_rate
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Weights are decayed; biases, scales and shifts are not."""
+        """Return the rule: weights are decayed, but biases, scales and shifts are not."""
         owner, _, kind = parameter.rpartition(".")
         decays = kind == "weight" and owner not in self._norms
         return ParameterRule(self.options.weight_decay if decays else 0.0)
@@ -90,23 +92,23 @@ class Zoo(ClassifierWorkload):
     # -- weights and data -----------------------------------------------------------------------------------------
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """`label` and `dropout_key` (B,)."""
+        """Return the shapes of `label` and `dropout_key` (B,)."""
         return {**super().target_shapes(count), "dropout_key": ArraySpec((count,), "int64")}
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Beside whether each image is classified right its cross-entropy, in nats."""
+        """Return whether each image is classified correctly, and its cross-entropy in nats."""
         valid = batch.arrays["valid"]
         logits = np.asarray(outputs["logits"], np.float64)[valid]
         logits -= logits.max(axis=1, keepdims=True)
-        own = np.take_along_axis(logits, batch.arrays["label"][valid][:, None].astype(np.int64), axis=1)[:, 0]
-        return {**super().eval_batch_metrics(batch, outputs), "loss": np.log(np.exp(logits).sum(axis=1)) - own}
+        label_logits = np.take_along_axis(logits, batch.arrays["label"][valid][:, None].astype(np.int64), axis=1)[:, 0]
+        return {**super().eval_batch_metrics(batch, outputs), "loss": np.log(np.exp(logits).sum(axis=1)) - label_logits}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Top-1 accuracy, and `eval_loss`: the mean cross-entropy, which has no target."""
+        """Return top-1 accuracy, and `eval_loss`, the mean cross-entropy, which has no target."""
         return {**super().compute_metrics(results), "eval_loss": float(np.mean(results["loss"]))}
 
     def dropout_masks(self, batch: Batch) -> Arrays:
-        """Label of each dropout to what its values are multiplied by, float32 (B, *map): the same in every framework."""
+        """Return the factors of the values of each dropout layer by label, float32 (B, *map), equal in every framework."""
         keys, masks = batch.arrays["dropout_key"], {}
         for layer in self.network.dropouts:
             (mask,) = dropout.multipliers(keys, layer.label, 1, layer.width, layer.rate)
@@ -146,5 +148,5 @@ class Zoo(ClassifierWorkload):
 
 
 def _network(model: Mapping[str, Json], classes: int) -> Network:
-    """The network of a run's `model`. Raises ValueError."""
+    """Return the network of a run's `model`. Raises ValueError if the images are too small."""
     return networks.build(model["name"], int(model["image_size"]), classes, model["padding"])

@@ -36,7 +36,7 @@ workloads:
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """Writes `rounds/v4.yaml` into a folder of the user's, and looks there."""
-    monkeypatch.setattr(sets, "_own", [])
+    monkeypatch.setattr(sets, "_user_folders", [])
 
     def write_round(text, name="v4"):
         (tmp_path / "rounds").mkdir()
@@ -73,8 +73,8 @@ def test_its_runs_are_open_and_say_so(own):
 
 def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own):
     flags = own(OWN)
-    needed = r"type rules=v0\.5 or rules=v0\.7, and workload\.target=X for another target$"
-    with pytest.raises(ValueError, match=rf"^rules=v4: ssd has no such round.*; {needed}"):
+    needed = r"Set rules=v0\.5 or rules=v0\.7, and workload\.target=X for a different target$"
+    with pytest.raises(ValueError, match=rf"^rules=v4: ssd has no such round.*\. {needed}"):
         planned(flags, "ssd", "profile=demo")
     settings = planned(flags, "zoo", "profile=demo")
     assert (settings.round["first_epoch"], settings.targets) == (0, {"top1": 0.75})
@@ -84,20 +84,24 @@ def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own)
     ("old", "new", "said"),
     [
         ("first_epoch: 0\n", "", "first_epoch: missing"),
-        ("first_epoch: 0", "first_epoch: x", "first_epoch: x is not what stands there"),
-        ("ruleset", "ruelset", r"ruelset: there is no such key; .*\(did you mean 'ruleset'\?\)"),
-        ("    sets: {reference", "    sets: {referense", "resnet50: sets: referense: there is no such key"),
-        ("    rows:", "    row:", "resnet50: row: there is no such key"),
-        ("      - resnet50\n", "      - resnet\n", r"resnet50: row 1: resnet: no such list; .*mean 'resnet50'\?"),
-        ("multiple: 0.001", "multiple: many", "resnet50: row 3: multiple: a number is needed, found multiple many"),
-        ("multiple: 0.001", "multipel: 0.001", "resnet50: row 3: multipel: there is no such kind; allowed: any"),
+        ("first_epoch: 0", "first_epoch: x", "first_epoch: x has the wrong type"),
+        ("ruleset", "ruelset", r"ruelset: unknown key. .*\(did you mean 'ruleset'\?\)"),
+        ("    sets: {reference", "    sets: {referense", "resnet50: sets: referense: unknown key"),
+        ("    rows:", "    row:", "resnet50: row: unknown key"),
+        ("      - resnet50\n", "      - resnet\n", r"resnet50: row 1: resnet: unknown list. .*mean 'resnet50'\?"),
+        ("multiple: 0.001", "multiple: many", "resnet50: row 3: multiple: expected a number, got multiple many"),
+        ("multiple: 0.001", "multipel: 0.001", "resnet50: row 3: multipel: unknown kind. Allowed: any"),
         ("- {learning_rate", "- {learnig_rate", r"resnet50: row 3: learnig_rate: resnet50 has no such setting \(did"),
         ("optimizer: sgd", "optimiser: sgd", "resnet50: row 3: optimiser: resnet50 has no such setting"),
-        (", source: closed_resnet.yaml", "", "resnet50: row 2: {SETTING: ALLOWED, source: TEXT} is needed"),
-        ("{round}, closed", "{nvidia}, closed", "resnet50: row 3: source: {'nvidia'}: no such phrase; allowed: peak"),
-        ("    rows:", "    listed_optimizers: {sgd: x}\n    rows:", "resnet50: listed_optimizers: sgd: x is not what"),
-        ("when: {optimizer: sgd}", "when: [sgd]", "resnet50: row 3: {SETTING: ALLOWED, source: TEXT} is needed"),
-        ("{each_once: ", "{each: ", "row 1: every: row 9: source: {'each_once'}: no such phrase"),
+        (", source: closed_resnet.yaml", "", "resnet50: row 2: expected {SETTING: ALLOWED, source: TEXT}"),
+        ("{round}, closed", "{nvidia}, closed", "resnet50: row 3: source: {'nvidia'}: unknown phrase. Allowed: peak"),
+        (
+            "    rows:",
+            "    listed_optimizers: {sgd: x}\n    rows:",
+            "resnet50: listed_optimizers: sgd: x has the wrong",
+        ),
+        ("when: {optimizer: sgd}", "when: [sgd]", "resnet50: row 3: expected {SETTING: ALLOWED, source: TEXT}"),
+        ("{each_once: ", "{each: ", "row 1: every: row 9: source: {'each_once'}: unknown phrase"),
         ("rows: [every]", "rows: [", "line"),
     ],
 )
@@ -112,7 +116,7 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_row(own, tmp_path, old, ne
 
 def test_a_file_does_not_replace_a_shipped_round(own):
     own(OWN, "v0.7")
-    with pytest.raises(ValueError, match=r"rounds/v0\.7\.yaml: there is a round v0\.7 already .*; name it otherwise"):
+    with pytest.raises(ValueError, match=r"rounds/v0\.7\.yaml: the round v0\.7 exists already .*\. Rename the file"):
         rounds.files()
 
 

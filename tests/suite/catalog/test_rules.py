@@ -50,14 +50,14 @@ def test_what_a_kind_allows(said, fine, refused):
 @pytest.mark.parametrize(
     ("said", "line"),
     [
-        ({"multipel": 1}, r"multipel: there is no such kind; allowed: any, .* \(did you mean 'multiple'\?\)$"),
-        ({"multiple": "x"}, "multiple: a number is needed, found multiple x$"),
-        ({"whole": 1, "most": "x"}, "whole: a number is needed, found whole 1, most x$"),
+        ({"multipel": 1}, r"multipel: unknown kind. Allowed: any, .* \(did you mean 'multiple'\?\)$"),
+        ({"multiple": "x"}, "multiple: expected a number, got multiple x$"),
+        ({"whole": 1, "most": "x"}, "whole: expected a number, got whole 1, most x$"),
         ({"whole": 1, "upto": 2}, "whole: .*unexpected keyword argument 'upto'$"),
         ({"per_batch": 0.1}, "per_batch: .*missing 1 required positional argument: 'batch'$"),
-        ({"stretched": 3}, "stretched: a list of numbers is needed"),
-        ({"below": []}, "below: a list is needed"),
-        ({"at_targets": {"top1": "high"}}, "at_targets: {METRIC: NUMBER} is needed"),
+        ({"stretched": 3}, "stretched: expected a list of numbers"),
+        ({"below": []}, "below: expected a list"),
+        ({"at_targets": {"top1": "high"}}, "at_targets: expected {METRIC: NUMBER}"),
     ],
 )
 def test_what_is_no_kind_is_refused_in_one_line(said, line):

@@ -25,7 +25,7 @@ OWN = "based_on: reference\nlearning_rate: 0.002\n"
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """Writes a set of NCF's into a folder of the user's."""
-    monkeypatch.setattr(sets, "_own", [])
+    monkeypatch.setattr(sets, "_user_folders", [])
     monkeypatch.setattr(conf, "search", lambda folders: None)  # composing without --config-dir would forget the folder
     folder = tmp_path / "hyperparameters" / "ncf"
     folder.mkdir(parents=True)
@@ -106,7 +106,7 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
     (tmp_path / "hyperparameters" / "resnet50").mkdir()
     path = tmp_path / "hyperparameters" / "resnet50" / "mine.yaml"
     own(OWN)
-    for text, said in (("[30, 60]", ""), ("30", "a list is needed"), ("[30, x]", "decay_epochs=x: a whole number")):
+    for text, said in (("[30, 60]", ""), ("30", "expected a list"), ("[30, x]", "decay_epochs=x: a whole number")):
         path.write_text(f"based_on: reference\ndecay_epochs: {text}\n")
         found = named_sets(registry.load_workload("resnet50"))
         if said:
@@ -119,26 +119,26 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "lines of the form KEY: VALUE are needed, found None"),
-        ("- 1\n", "lines of the form KEY: VALUE are needed"),
+        ("", "expected lines of the form KEY: VALUE, got None"),
+        ("- 1\n", "expected lines of the form KEY: VALUE"),
         ("a: [\n", "line 2: expected the node content"),
         ("a: !!python/object/apply:os.system [id]\n", "line 1: could not determine a constructor for the tag"),
-        (OWN + "lerning_rate: 1\n", r"lerning_rate: there is no such key; allowed: .*\(did you mean 'learning_rate'\?\)"),
-        (OWN + "evaluation_users_per_batch: 8\n", "evaluation_users_per_batch: there is no such key"),
+        (OWN + "lerning_rate: 1\n", r"lerning_rate: unknown key. Allowed: .*\(did you mean 'learning_rate'\?\)"),
+        (OWN + "evaluation_users_per_batch: 8\n", "evaluation_users_per_batch: unknown key"),
         (OWN + "beta1: 0.1\nbeta1: 0.2\n", "line 4: the key beta1 occurs twice"),
         (OWN + "beta1: fast\n", "beta1=fast: a number of at least 0 is needed"),
         (OWN + "beta1: -1\n", "beta1=-1: at least 0 is needed"),
         (OWN + "beta1: .nan\n", "beta1=nan: a finite number"),
         (OWN + "beta1:\n", "beta1=None: a number"),
-        (OWN + "beta1: {value: 1, from: me}\n", "beta1: write a value, or {value: …, source: …}"),
+        (OWN + "beta1: {value: 1, from: me}\n", "beta1: expected a value or {value: …, source: …}"),
         (OWN + "beta1: {value: 1, source: 3}\n", "beta1: no source"),
         (OWN + "global_batch_size: 0\n", "global_batch_size=0: at least 1"),
         (OWN + "global_batch_size: 1.5\n", "global_batch_size=1.5: a whole number"),
         (OWN + "lr_scaling: square\n", "lr_scaling=square: allowed: linear, none, sqrt"),
-        (OWN + "sentence: [a]\n", "sentence: a text is needed"),
-        ("based_on: referense\n", r"based_on: there is no set referense; allowed: .*\(did you mean 'reference'\?\)"),
-        ("based_on: mine\n", "based_on=mine: mine > mine never ends"),
-        ("learning_rate: 0.1\n", "global_batch_size: missing; write it, or based_on: NAME"),
+        (OWN + "sentence: [a]\n", "sentence: expected a non-empty string"),
+        ("based_on: referense\n", r"based_on: unknown set referense. Allowed: .*\(did you mean 'reference'\?\)"),
+        ("based_on: mine\n", "based_on=mine: mine > mine is a cycle"),
+        ("learning_rate: 0.1\n", "global_batch_size: missing. Add it, or add based_on: NAME"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, said):
@@ -151,7 +151,7 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, s
 
 def test_a_file_does_not_replace_a_shipped_set(own):
     workload = own(OWN, "reference")
-    with pytest.raises(ValueError, match=r"ncf/reference\.yaml: ncf has a set reference already .*; name the file"):
+    with pytest.raises(ValueError, match=r"ncf/reference\.yaml: ncf has a set reference already .*\. Rename the file"):
         named_sets(workload)
 
 

@@ -69,17 +69,20 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     assert not chosen.to_target
     with pytest.raises(ValueError, match="stop=target: the workload has no target"):
         resolved("timing=steps", "stop=target")
-    with pytest.raises(ValueError, match="profile=demo: allreduce trains nothing"):
+    with pytest.raises(ValueError, match="profile=demo: allreduce trains no model"):
         AllReduce.defaults("demo", get_round("v0.7", AllReduce), {})
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"devices": 1}, "gpus=1: one device has nothing to sum"),
-        ({"mode": "forward"}, "mode=forward: allreduce computes no passes"),
-        ({"timing_each": "interval"}, "type timing=steps, or study=allreduce"),
-        ({"global_batch_size": 512, "batch_rule": "global:512"}, "batch=global:512: the largest buffer, in bytes"),
+        ({"devices": 1}, "gpus=1: an all-reduce needs several devices"),
+        ({"mode": "forward"}, "mode=forward: allreduce has no forward and backward passes"),
+        ({"timing_each": "interval"}, "Set timing=steps or study=allreduce"),
+        (
+            {"global_batch_size": 512, "batch_rule": "global:512"},
+            "batch=global:512: expected at least 1024 bytes for the largest buffer",
+        ),
         ({"devices": 512, "precision": "bf16"}, "sums over more than 256 devices are not exact"),
     ],
 )

@@ -103,7 +103,7 @@ def test_hidden_and_layers_for_scaling_studies():
     model = GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 2_048, "layers": 2}).model
     workload = made("reference", model=model, profile="synthetic")
     assert (workload.network.hidden, len(workload.network.decoder)) == (2_048, 2)
-    with pytest.raises(ValueError, match=r"workload.hidden=1001: not a multiple of 8; type workload.hidden=1008"):
+    with pytest.raises(ValueError, match=r"workload.hidden=1001: not a multiple of 8. Set workload.hidden=1008"):
         GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 1_001})
 
 

@@ -105,10 +105,10 @@ def test_padded_shapes_as_typed():
     assert model["image_size"] == 800
     default = "800x1344+800x1216+800x1088+1344x800+1216x800+1088x800"
     assert with_shapes(REFERENCE_MODEL, default) == REFERENCE_MODEL
-    with pytest.raises(ValueError, match=r"800x1333\+1344x800: 1333 is no multiple of 32; type 800x1344\+") as raised:
+    with pytest.raises(ValueError, match=r"800x1333\+1344x800: 1333 is not a multiple of 32. Set 800x1344\+") as raised:
         with_shapes(REFERENCE_MODEL, "800x1333+1344x800")
     assert "\n" not in str(raised.value)
-    with pytest.raises(ValueError, match="lying and standing images need a shape each"):
+    with pytest.raises(ValueError, match="landscape and portrait images need a shape each"):
         with_shapes(REFERENCE_MODEL, "800x1344")
 
 

@@ -122,7 +122,7 @@ def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
         ("zoo synthetic workload.model=vgg16 workload.padding=valid", "Set workload.padding=same"),
         ("zoo synthetic workload.implementation=stock", "pytorch has no littlecnn"),
         ("zoo synthetic workload.model=inception_v3 workload.image_size=64", "Set workload.image_size=75 or more"),
-        ("zoo synthetic workload.model=resnet18 update=async gpus=2 oversubscribe=true", "type update=sync, or "),
+        ("zoo synthetic workload.model=resnet18 update=async gpus=2 oversubscribe=true", "Set update=sync or "),
         ("zoo synthetic precision=fp16", "precision=fp16: only GPUs support it"),
     ],
 )

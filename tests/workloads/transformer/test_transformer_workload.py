@@ -96,12 +96,12 @@ def test_adam_and_fp16():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"heads": 6}, "workload.heads=6: not a multiple of 4; type workload.heads=8"),
+        ({"heads": 6}, "workload.heads=6: not a multiple of 4. Set workload.heads=8"),
         (
             {"hidden": 1_000},
-            "workload.hidden=1000: not a multiple of 32 (twice the 16 heads); type workload.hidden=1024",
+            "workload.hidden=1000: not a multiple of 32 (twice the 16 heads). Set workload.hidden=1024",
         ),
-        ({"feed_forward": 6}, "workload.feed_forward=6: not a multiple of 4; type workload.feed_forward=8"),
+        ({"feed_forward": 6}, "workload.feed_forward=6: not a multiple of 4. Set workload.feed_forward=8"),
     ],
 )
 def test_sizes_that_cannot_be(options, words):
