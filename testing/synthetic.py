@@ -22,7 +22,9 @@ def settings(workload: str, **changes: object) -> Settings:
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }
     values |= changes
-    return Settings(workload=workload, **{"round": round_figures(workload, str(values["rules"])), **values})
+    if "round" not in values:  # needs YAML, which workers do not have
+        values["round"] = round_figures(workload, str(values["rules"]))
+    return Settings(workload=workload, **values)
 
 
 def round_figures(workload: str, rules: str) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """A small synthetic data set for NCF's tests: 501 users, 333 items, dense enough that many draws are rejected."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +35,13 @@ def write(folder: Path) -> DatasetInfo:
     return DatasetInfo(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic")
 
 
-def settings(folder: Path | str, global_batch_size: int = 4001, **options: object) -> Settings:
-    """Settings with what NCF's data reads."""
+def settings(
+    folder: Path | str, global_batch_size: int = 4001, changes: Mapping[str, object] | None = None, **options: object
+) -> Settings:
+    """Return the settings that NCF's data pipeline reads. `changes` replaces further settings."""
     return synthetic.settings(
         "ncf", rules="v0.5", devices=2, global_batch_size=global_batch_size, dataset="ml-demo",
-        data_dir=str(folder), options=options,
+        data_dir=str(folder), options=options, **(changes or {}),
     )  # fmt: skip
 
 

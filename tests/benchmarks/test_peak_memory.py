@@ -34,12 +34,12 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
         def train(items, step):
             cuda.allocate(workload.size_bytes)
 
-        def marked(items, seconds):
+        def time_steps(items, seconds):
             seconds.extend([0.002, 0.004, 0.003])
             return items
 
-        done = {"setup": lambda *_: None, "close": lambda: None, "staged": nullcontext}
-        return SimpleNamespace(train=train, marked=marked, **done)
+        done = {"setup": lambda *_: None, "close": lambda: None, "prefetch_to_device": nullcontext}
+        return SimpleNamespace(train=train, time_steps=time_steps, **done)
 
     def workload(settings, facts):
         data = SimpleNamespace(train=lambda *_: iter(range(why.AHEAD + why.STEPS)), close=lambda: None)
@@ -49,7 +49,7 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
     monkeypatch.setattr(runs, "load_trainer", lambda name, framework: trainer)
     monkeypatch.setattr(runs, "worker_context_from_env", lambda run: None)
     settings = (SimpleNamespace(workload="x", size_bytes=size * GIB) for size in (3, 1))
-    assert [why.step_ms(SimpleNamespace(facts=None, settings=one)) for one in settings] == [
+    assert [why.step_ms(SimpleNamespace(dataset_info=None, settings=one)) for one in settings] == [
         {"step_ms": 3.0, "peak_gib": 3.0},
         {"step_ms": 3.0, "peak_gib": 1.0},
     ]

@@ -119,7 +119,7 @@ def maskrcnn_cases(folder):
 
 
 def translation_cases():
-    args = SimpleNamespace(size="demo", batch=2, length=3, cores=1, steps=1, linear_backend="onednn")
+    args = SimpleNamespace(size="demo", batch=2, length=3, cores=1, steps=1, linear="onednn")
     for kind in (GNMT, TRANSFORMER):
         for framework, models in kind.others.items():
             for model in ("suite", *models):

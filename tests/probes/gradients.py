@@ -3,27 +3,33 @@
 import numpy as np
 
 
+def alone(trainer, batch):
+    """The factor that undoes what one device alone divides a batch of two devices by: their number."""
+    return batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
+
+
 def of_pytorch(trainer, batch):
     """Of every trained parameter, in the type of the model."""
     trainer.backward(batch)
-    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items() if value.requires_grad}
+    factor = alone(trainer, batch)
+    found = {name: factor * value.grad.numpy() for name, value in trainer.parameters.items() if value.requires_grad}
     trainer.clear_gradients()
     return found
 
 
 def of_tensorflow(trainer, batch):
-    """One device alone divides a batch of two devices by their number, which is undone."""
-    factor = batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
+    """As PyTorch's."""
+    factor = alone(trainer, batch)
     return {
         name: factor * trainer.model.outside(name, value.numpy()) for name, value in trainer.backward(batch).items()
     }
 
 
 def of_jax(trainer, batch):
-    """As TensorFlow's."""
+    """As PyTorch's."""
     from workloads.frameworks.jax.trainer import here
 
-    factor = batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
+    factor = alone(trainer, batch)
     trainer.backward(batch)
     return {name: factor * trainer.outside(name, here(value)) for name, value in trainer.gradients.items()}
 
@@ -33,8 +39,8 @@ def of_mxnet(trainer, *batches):
     from workloads.frameworks.mxnet.flat import views
 
     trainer.backward(list(batches))
-    parts = [views(one.gradient, trainer.layout.shapes) for one in trainer.replicas]
-    return {name: np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
+    parts, factor = [views(one.gradient, trainer.layout.shapes) for one in trainer.replicas], alone(trainer, batches[0])
+    return {name: factor * np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
 
 
 OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "jax": of_jax, "mxnet": of_mxnet}

@@ -143,7 +143,7 @@ def samples():
     found, cpu = {}, torch.device("cpu")
     with tempfile.TemporaryDirectory() as name:
         dataset_info = synthetic_ncf.write(Path(name))
-        data = NCFData(synthetic_ncf.settings(name), dataset_info, place(0, range(2), 2), 5)
+        data = NCFData(synthetic_ncf.settings(name, changes={"round": {}}), dataset_info, place(0, range(2), 2), 5)
         sampler, order, last = Sampler.of(data, cpu), data.order(1), 2 * data.steps_per_epoch - 1
         for step in (data.steps_per_epoch, last):
             for replica, batch in enumerate(next(data.train(step, step + 1))):

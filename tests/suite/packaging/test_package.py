@@ -35,6 +35,7 @@ from tests.helpers import called_here, composed, examples, json_values, suite_he
 from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
 from tests.workloads import rules_page
 from workloads.api import DatasetInfo
+from workloads.api.epochs import EpochSamples
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
@@ -544,8 +545,10 @@ def recorded(folder, settings):
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
-        shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
-        write_log_header(log, spec, SimpleNamespace(metric_signatures=dict, round=find_round(settings.rules), **shares))
+        workload = SimpleNamespace(
+            metric_signatures=dict, round=find_round(settings.rules), epoch_samples=EpochSamples(1)
+        )
+        write_log_header(log, spec, workload)
     return read(folder / "result_0.txt")
 
 

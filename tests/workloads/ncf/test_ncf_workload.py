@@ -84,7 +84,7 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
     for (batch,) in data.evaluation():
         pairs = zip(batch.arrays["user"], batch.arrays["item"], strict=True)  # one user's fit in a core's cache
         logits = [neumf_numpy.logits(values, np.full(items.shape, user), items) for user, items in pairs]
-        measured = demo.measure(batch, {"logits": np.stack(logits)})
+        measured = demo.eval_batch_metrics(batch, {"logits": np.stack(logits)})
         found.append(measured["hit"])
     data.close()
     assert demo.compute_metrics({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
@@ -102,7 +102,7 @@ def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
     batch = Batch({"item": items, "valid": np.array([True, True, False])}, 2, 2, 2)
     logits = np.zeros((3, 1000), np.float32)
     logits[0, 0] = 1
-    assert demo.measure(batch, {"logits": logits})["hit"].tolist() == [True, False]
+    assert demo.eval_batch_metrics(batch, {"logits": logits})["hit"].tolist() == [True, False]
     with pytest.raises(ValueError, match="3 users of 2000"):
         demo.compute_metrics({"hit": np.array([True, False, True])})
 

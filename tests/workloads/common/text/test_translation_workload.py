@@ -137,7 +137,7 @@ def test_synthetic_batches_need_no_data():
     ("values", "message"),
     [
         ({"batch": 33, "devices": 2}, "batch size 33 cannot be divided equally among 2 devices. Set batch=global:32"),
-        ({"batch": 20_000}, "type a smaller batch=global:N"),
+        ({"batch": 20_000}, "Set a smaller batch=global:N"),
     ],
 )
 def test_batches_that_cannot_be_made_are_refused(folder, values, message):
