@@ -546,7 +546,10 @@ def recorded(folder, settings):
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
         workload = SimpleNamespace(
-            metric_signatures=dict, round=find_round(settings.rules), epoch_samples=EpochSamples(1)
+            metric_signatures=dict,
+            round=find_round(settings.rules),
+            epoch_samples=EpochSamples(1),
+            dataset_info=spec.dataset_info,
         )
         write_log_header(log, spec, workload)
     return read(folder / "result_0.txt")

@@ -103,7 +103,7 @@ def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
     logits = np.zeros((3, 1000), np.float32)
     logits[0, 0] = 1
     assert demo.eval_batch_metrics(batch, {"logits": logits})["hit"].tolist() == [True, False]
-    with pytest.raises(ValueError, match="3 users of 2000"):
+    with pytest.raises(ValueError, match="3 of 2000 users"):
         demo.compute_metrics({"hit": np.array([True, False, True])})
 
 
