@@ -131,7 +131,7 @@ def translation_cases():
 
 def ncf_cases(folder):
     settings = SimpleNamespace(model={}, profile="demo", cores_per_device=1, hyperparameters={"learning_rate": 1.0})
-    run = SimpleNamespace(settings=settings, facts=SimpleNamespace(sizes={"users": 1, "items": 1}))
+    run = SimpleNamespace(settings=settings, dataset_info=SimpleNamespace(sizes={"users": 1, "items": 1}))
     for framework in ("pytorch", "tensorflow", "mxnet", "jax"):
         yield overhead, lambda f=framework: overhead.bare_run(f, run, folder / "x.npz")
         yield ncf_roofline, lambda f=framework: ncf_roofline.measure([f], 1, 1, folder)

@@ -21,7 +21,7 @@ from workloads.api.options import invalid_choice
 from workloads.api.updates import LossScaling
 
 MODULE = "trainers"
-"""Module with `TRAINERS` in the package of a workload."""
+"""Name of the module that defines `TRAINERS`. Every workload's package has one."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Workload(ABC):
     reference_model: ClassVar[Mapping[str, Json]] = {}
     """Parameters of the reference model, to which rows of closed rules refer as `reference_model`."""
     known_deviations: ClassVar[tuple[str, ...]] = ()
-    """Differences from the reference in every closed run, as sentences for packages and verdicts."""
+    """Differences from the reference implementation in every run under closed rules. Each is a sentence."""
     runs_required: ClassVar[int] = 0
     """Number of runs in an official result. 0: no rules cover the workload."""
 
@@ -74,7 +74,8 @@ class Workload(ABC):
     def hyperparameter_sets(cls) -> Mapping[str, Mapping[str, Hyperparameter]]:
         """Return hyperparameter sets that are not files, by name.
 
-        Each has `global_batch_size`, `learning_rate` and `lr_scaling`. With targets, each also has `max_epochs`.
+        Each has `global_batch_size`, `learning_rate` and `lr_scaling`. If the workload has
+        a target, each set also has `max_epochs`.
         """
         return {}
 

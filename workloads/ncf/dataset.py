@@ -58,8 +58,8 @@ def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two:
 
     If several ratings of a user have the latest time, the last in the file is the test item.
     Repeated (user, item) pairs count once, at their latest time. Users with fewer than
-    `minimum_ratings` items are dropped. Ids are renumbered by the first appearance in the file
-    among the remaining ratings.
+    `minimum_ratings` items are dropped. Users and items get new ids from 0, in the order in
+    which they first appear in the remaining ratings of the file.
 
     Raises:
         ValueError: With `require_two`, a user has fewer than two items; or no user has enough

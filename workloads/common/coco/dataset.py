@@ -3,7 +3,7 @@
 The prepared folder contains:
 
 - the index (`workloads.common.images.index`) of all images with objects for `train` and `val`, and
-  of the validation images without objects for `val_empty`. Its `label` is the image's COCO id.
+  of the validation images without objects for `val_empty`. The index stores the COCO id of each image as its `label`.
 - boxes and classes (`objects.py`)
 - `classes.txt` with a line `ID NAME` for class 1, 2, …
 - `val_ground_truth.json`, the ground truth of COCO's metric, with all validation images, including

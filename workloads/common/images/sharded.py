@@ -215,7 +215,7 @@ class ImageData(ABC):
                 last, image = image, (image + 1) % len(self.images)
         raise BadImage(f"{self.images.path(last)}: and {SUBSTITUTES - 1} images before it cannot be decoded")
 
-    # -- order and shares -----------------------------------------------------------------------------------------
+    # -- training and evaluation batches of each replica ------------------------------------
 
     def _ahead(self, making: Iterator[Making]) -> Iterator[list[Batch]]:
         ahead = BatchesAhead(making)

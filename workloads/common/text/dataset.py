@@ -279,7 +279,7 @@ class WMT17EnDe(TextDataset):
         """
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Return archives and files of the corpora, and the vocabulary."""
+        """Return the path of each archive or file that contains a corpus or the vocabulary, by name."""
         corpora = [f"{name}.{code}" for names in WMT17_SPLITS.values() for name in names for code in self.languages]
         vocabulary = self.vocabulary
         if vocabulary is not None and not vocabulary.is_file():

@@ -42,7 +42,8 @@ class TextFacts:
     def for_settings(self, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data set.
 
-        With profile=synthetic, these are the published counts. Raises ValueError, with the command
+        With `profile=synthetic`, no data set is read, and the counts are the published
+        ones. Raises ValueError, with the command
         to run, if the data set is not prepared.
         """
         return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")

@@ -128,7 +128,7 @@ class TranslationWorkload(Workload):
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data set.
 
-        With profile=synthetic, these are the published counts. The training pairs do not include
+        With `profile=synthetic`, no data set is read, and the counts are the published ones. The training pairs do not include
         pairs that are too long. `sizes["pairs"]` includes them.
         """
         info = cls.data.for_settings(settings)

@@ -59,7 +59,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     """Canonical shapes of the parameters, set by the constructor."""
     statistics: Shapes = {}
     """Canonical shapes of the arrays that training changes without gradients (batch norm). Each
-    replica has separate values.
+    replica has a copy of these arrays with different values.
     """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:

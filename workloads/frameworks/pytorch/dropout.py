@@ -54,7 +54,7 @@ class Places:
     def by_kernel(
         self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
     ) -> Tensor:  # fmt: skip
-        """Apply `dropped` with a kernel that runs a single pass forward and a single pass backward.
+        """Compute `dropped` on a GPU with one kernel call in the forward pass and one in the backward pass.
 
         The mask begins at value `first` of the drawn mask.
         """

@@ -159,9 +159,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     @torch.no_grad()
     def _load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Set the initial values of all parameters and of additional tensors in `weights`, and
-        reset the optimizer.
-        """
+        """Copy the initial values in `weights` into the model, and reset the optimizer and the loss scaler."""
         tensors, missing = self.tensors(), set(self.parameters)
         for name, value in weights:
             tensors[name].copy_(torch.from_numpy(value))
@@ -284,8 +282,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the trained parameters' gradients, each in its type, and the number of
-        buckets.
+        """Return the size of the gradients of trained parameters in bytes, their number, and the number of buckets.
 
         DistributedDataParallel fills its buckets in the order in which gradients are computed,
         which is approximately the reverse order of the parameters.

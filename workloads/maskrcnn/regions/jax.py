@@ -25,7 +25,8 @@ NONE = -jnp.inf
 
 
 class Proposals(NamedTuple):
-    """K slots per image. In evaluation, the slots are sorted by score, best first."""
+    """Each image has K slots, and some may be unused. In evaluation, the
+    slots are sorted by score, best first."""
 
     box: jax.Array
     """Boxes, (B, K, 4)."""

@@ -93,7 +93,9 @@ def sample(
 
 
 def hashes(seed: int, epoch: int, number: Int64s, kind: int, count: int) -> UInt64s:
-    """Return the hashes (B, count) by which `sample` draws the first anchors or objects of images.
+    """Return a hash for each of the first `count` anchors or objects of each image, (B, count).
+
+    `sample` chooses the allowed candidates with the lowest hashes.
 
     `kind` is OF_ANCHORS or OF_OBJECTS. `number` (B,) are the indices of the images in the data set.
     """
