@@ -114,7 +114,9 @@ def test_mistakes_are_one_line(tmp_path, data_root, capsys):
     assert "make-demo ml-demo" in refused(capsys, "prepare", "ml-demo", "--from", source)
     assert "is not a folder" in refused(capsys, "prepare", "ml-20m", "--from", source, "--to", source)
     assert "ratings.csv" in refused(capsys, "prepare", "ml-1m", "--from", source, "--to", source / "ml-1m")
-    assert "nothing for imagenet" in refused(capsys, "prepare", "imagenet", "--from", "x", "--min-ratings", 3)
+    assert "--min-ratings is not an option of imagenet" in refused(
+        capsys, "prepare", "imagenet", "--from", "x", "--min-ratings", 3
+    )
     source.write_text(HEADER + "1,2\n")
     assert "ratings.csv, line 2: expected 4 fields" in refused(capsys, "prepare", "ml-20m", "--from", source)
     source.write_text(HEADER + "1,2,3,4\n")

@@ -113,7 +113,7 @@ BESIDE_NCF = [
     ("framework.linear_backend=blas", "framework.linear_backend=blas: allowed: auto, mkl, onednn"),
     ("--cfg job --package nope", "--package=nope: allowed: "),
     ("workload.evaluation_users_per_batch=0", "workload.evaluation_users_per_batch=0: "),
-    ("rules=v0.7", "; type rules=v0.5, and workload.target=X "),
+    ("rules=v0.7", "Set rules=v0.5, and workload.target=X "),
     ("cpu.threads_per_device=2", "cpu.threads_per_device=2: a device has 1 core(s). Set 1 to 1, or auto, or set cpu."),
 ]  # fmt: skip
 BESIDE_TOY = [

@@ -50,7 +50,7 @@ def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind
         ("images", "photos-demo", "reserved for generated data"),
         ("images", "../x", "allowed are letters, digits"),
         ("coco", "", "allowed are letters, digits"),
-        ("imagenet", "mine", "--name is for images and coco"),
+        ("imagenet", "mine", "Use --name with user-defined data only: images, coco"),
     ],
 )
 def test_a_name_that_is_taken_or_leads_elsewhere_is_refused(tmp_path, data, kind, name, said):

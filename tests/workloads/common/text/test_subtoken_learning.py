@@ -113,7 +113,7 @@ def test_equal_text_gives_equal_files_that_are_never_overwritten(tmp_path, texts
 @pytest.mark.parametrize(
     ("name", "text", "to", "words"),
     [
-        ("parallel-text", "a.en", "one", "parallel-text takes no vocabulary"),
+        ("parallel-text", "a.en", "one", "parallel-text does not use a learned vocabulary"),
         ("wmt17-en-de", "no.en", "one", "no.en: No such file"),
         ("wmt17-en-de", "bad", "one", "bad:2: not UTF-8"),
         ("wmt17-en-de", "a.en", "no/one", "no: no such folder"),
