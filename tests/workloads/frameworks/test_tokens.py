@@ -111,7 +111,7 @@ def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
 def test_batch_that_cannot_be_cut_is_refused_in_one_line(framework):
     said = str(probe(framework, "probes.small_trainers.said", framework)["refused"])
     assert said.startswith("accumulation_steps=3: a device's batch of 4 ")
-    assert "type batch=per_device:N" in said
+    assert "Set batch=per_device:N" in said
     assert "\n" not in said
 
 
