@@ -139,7 +139,9 @@ class AgentConnection:
             except MessageError as error:
                 if self.facts is None and "facts" not in message:
                     continue  # output of a login shell
-                self._loss = self._loss or HostFailure("rank_died", _mismatch_text(self.name, message, error))
+                version = self.facts.suite if self.facts else ""
+                reason = _mismatch_text(self.name, version, message, error)
+                self._loss = self._loss or HostFailure("rank_died", reason)
                 continue
             match received:
                 case Response():
@@ -243,10 +245,18 @@ def _different_copy_text(name: str, error: MessageError) -> str:
     )
 
 
-def _mismatch_text(name: str, message: Message, error: MessageError) -> str:
-    """Return the error message for a message that this version of the suite cannot read."""
+def _mismatch_text(name: str, version: str, message: Message, error: MessageError) -> str:
+    """Return the error message for a message that this version of the suite cannot read.
+
+    Args:
+        name: Name of the machine.
+        version: Version of its suite, according to an earlier message. Empty: unknown.
+        message: The message. The facts of the machine may name the version.
+        error: Why the message cannot be read.
+    """
     facts = message.get("facts")
-    version = facts.get("suite") if isinstance(facts, dict) else None
-    if version is None or version == __version__:
+    if isinstance(facts, dict):
+        version = str(facts.get("suite", version))
+    if version in ("", __version__):
         return _different_copy_text(name, error)
-    return _version_text(name, str(version)[:40])
+    return _version_text(name, version[:40])

@@ -121,3 +121,15 @@ def test_an_unknown_message_of_the_same_version():
 def test_an_object_that_a_login_shell_prints_is_ignored():
     said = "machine node1 is lost: its agent closed the connection"
     assert greeted({"motd": "hello"}, encode_event(FACTS)) == said
+
+
+def test_an_unknown_message_after_the_facts_of_another_version_names_both_versions():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as writer:
+        for message in ({"facts": {**encode(FACTS), "suite": "0.0.1"}}, {"new": {}}):
+            writer.write(json.dumps(message).encode() + b"\n")
+    link = AgentConnection("node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0)
+    wait_until("both messages", lambda: (link.listen(0.1), link.wire.ended.is_set())[1])
+    link.listen()
+    said = f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
+    assert link.failure().reason == f"{said}. Install the same version on all machines"
